@@ -1,0 +1,68 @@
+"""A memory with relations in it, for LLM agents: entities, facts over time, and where each was said, on Milvus."""
+
+from jiuwen_memory.foundation.llm import Model
+from jiuwen_memory.foundation.llm.schema.config import ModelClientConfig, ModelRequestConfig
+from jiuwen_memory.foundation.locks import InProcessLocks, UserLocks
+from jiuwen_memory.foundation.ports import Embedding, Reranker
+from jiuwen_memory.foundation.store.graph import (
+    ENTITY_COLLECTION,
+    EPISODE_COLLECTION,
+    RELATION_COLLECTION,
+    Entity,
+    Episode,
+    GraphConfig,
+    GraphStore,
+    GraphStoreFactory,
+    GraphStoreIndexConfig,
+    GraphStoreStorageConfig,
+    Relation,
+)
+from jiuwen_memory.foundation.store.graph.index_field import MilvusAUTO, MilvusFLAT, MilvusHNSW, MilvusIVF
+from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig, WeightedRankConfig
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, SearchConfig
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, RelationDef
+from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.retrieval.common.config import EmbeddingConfig, RerankerConfig
+from jiuwen_memory.retrieval.embedding.api_embedding import APIEmbedding
+from jiuwen_memory.retrieval.embedding.local_embedding import LocalEmbedding
+from jiuwen_memory.retrieval.reranker.api_reranker import APIReranker
+
+__all__ = [
+    "ENTITY_COLLECTION",
+    "EPISODE_COLLECTION",
+    "RELATION_COLLECTION",
+    "APIEmbedding",
+    "APIReranker",
+    "AddMemStrategy",
+    "Embedding",
+    "EmbeddingConfig",
+    "Entity",
+    "EntityDef",
+    "Episode",
+    "EpisodeType",
+    "GraphConfig",
+    "GraphMemUpdate",
+    "GraphMemory",
+    "GraphStore",
+    "GraphStoreFactory",
+    "GraphStoreIndexConfig",
+    "GraphStoreStorageConfig",
+    "InProcessLocks",
+    "LocalEmbedding",
+    "MilvusAUTO",
+    "MilvusFLAT",
+    "MilvusHNSW",
+    "MilvusIVF",
+    "Model",
+    "ModelClientConfig",
+    "ModelRequestConfig",
+    "RRFRankConfig",
+    "Relation",
+    "RelationDef",
+    "Reranker",
+    "RerankerConfig",
+    "SearchConfig",
+    "UserLocks",
+    "WeightedRankConfig",
+]

@@ -1,0 +1,68 @@
+"""Two ways of running things beside each other; nothing else here starts tasks or threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, overload
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+@overload
+async def together(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
+@overload
+async def together(
+    first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B], third: Coroutine[Any, Any, C], /
+) -> tuple[A, B, C]: ...
+@overload
+async def together(*coroutines: Coroutine[Any, Any, T]) -> tuple[T, ...]: ...
+async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
+    """Run coroutines at once and return their results in order.
+
+    The first failure is raised as it is (no exception group) once all the others have been cancelled and have ended.
+    """
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    if not tasks:
+        return ()
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task in done:
+                task.result()
+        return tuple(task.result() for task in tasks)
+    finally:
+        unfinished = [task for task in tasks if not task.done()]
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def off_loop(
+    executor: Executor | None, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Call a blocking function in a thread, so that the event loop goes on; `None` means the loop's own executor."""
+    return await asyncio.get_running_loop().run_in_executor(executor, partial(function, *args, **kwargs))
+
+
+async def shielded(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine that cancellation must not break in the middle: it ends first, then the cancellation goes on."""
+    task = asyncio.ensure_future(coroutine)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+    if cancelled is not None:
+        task.exception()
+        raise cancelled
+    return task.result()

@@ -1,0 +1,158 @@
+"""The protocol every graph store fulfils: keep rows by id, find them again, and keep a journal of plans.
+
+A store never decides what is written: it is told whole rows and ids. Rows of different users are kept apart by the
+`user` filter, which every reading method requires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, runtime_checkable
+
+from jiuwen_memory.foundation.ports import Embedding
+from jiuwen_memory.foundation.store.graph.config import GraphConfig
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.query import QueryExpr
+
+Consistency = Literal["strong", "session"]
+JournalKind = Literal["header", "pending"]
+
+
+@dataclass(frozen=True)
+class SearchQuery:
+    """One thing to look for: its plain words for BM25 (tokenised by the store) and its vector, if any."""
+
+    text: str
+    vector: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A found object and its score; a higher score is better."""
+
+    score: float
+    found: BaseGraphObject
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One plan in the journal. `payload` is JSON text of any length; the store splits it as it must."""
+
+    plan_id: str
+    user_id: str
+    kind: JournalKind
+    payload: str
+    created_at: int
+
+
+class Journal(Protocol):
+    """Plans that are to be applied (`header`), and requests that are still to be done (`pending`)."""
+
+    async def put(self, entry: JournalEntry) -> None:
+        """Write an entry: its chunks first, then the one row that makes it count."""
+
+    async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
+        """Return whole entries, oldest first, read with strong consistency.
+
+        Raises:
+            JournalError: the chunks of an entry do not add up to its header.
+        """
+
+    async def remove(self, plan_id: str, user_id: str) -> None:
+        """Remove an entry: the row that makes it count first, then its chunks."""
+
+    async def drop_unfinished(self, user_id: str) -> int:
+        """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
+
+
+@runtime_checkable
+class GraphStore(Protocol):
+    """Keeps the three collections of a graph memory, and its journal.
+
+    Opening happens on first use, off the event loop. A store may be used from several event loops and threads.
+    """
+
+    config: GraphConfig
+    journal: Journal
+
+    @classmethod
+    def from_config(cls, config: GraphConfig, **kwargs: object) -> Self:
+        """Build a store; no I/O happens here."""
+
+    @property
+    def identity(self) -> str:
+        """What makes this store the same one as another object's: its real path, or URI and database."""
+
+    @property
+    def embedder(self) -> Embedding | None:
+        """The attached embedding model."""
+
+    def attach_embedder(self, embedder: Embedding) -> None:
+        """Attach an embedding model whose dimension, once known, must be the configured one."""
+
+    async def open(self) -> None:
+        """Connect, and create what is missing. Calling it is optional; nothing stored is ever dropped.
+
+        Raises:
+            SchemaMismatchError: the store was built with another dimension or schema.
+            StoreUnavailableError: it cannot be reached or opened.
+        """
+
+    async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
+        """Write whole objects by id, replacing what is there. Every vector must be present."""
+
+    async def delete(self, collection: str, ids: Sequence[str], *, user_id: str) -> None:
+        """Remove this user's rows of these ids; ids that are not there are passed over."""
+
+    async def flush(self, collections: Sequence[str]) -> None:
+        """Make written rows fast to read (Milvus Lite) or do nothing (a server, which must not be flushed)."""
+
+    async def query(
+        self,
+        collection: str,
+        *,
+        user: QueryExpr,
+        ids: Sequence[str] | None = None,
+        expr: QueryExpr | None = None,
+        limit: int | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> list[BaseGraphObject]:
+        """Return the objects that fulfil `user`, `ids` and `expr`, all of them unless `limit` says otherwise.
+
+        With `ids` the order is that of `ids`; otherwise there is no order. `output_fields` names the columns to read
+        (None: all but vectors); fields not read hold their defaults. Vectors are read only when named.
+        """
+
+    async def search(
+        self,
+        collection: str,
+        queries: Sequence[SearchQuery],
+        *,
+        user: QueryExpr,
+        rank: BaseRankConfig,
+        limit: int,
+        pool: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+    ) -> list[list[Hit]]:
+        """Return for each query its best `limit` hits, best first, after fusing the channels `rank` uses.
+
+        `pool` is how many hits each channel brings. A query without words skips BM25, one without a vector the dense
+        channels; either all queries of a call have a vector or none has.
+        """
+
+    async def count(self, collection: str, *, user: QueryExpr) -> int:
+        """Return how many rows of this user there are."""
+
+    async def refresh(self) -> None:
+        """Bring the store up to date after writes by others, and compact it where that is cheap."""
+
+    async def close(self) -> None:
+        """Let go of connections and files. Closing twice is fine; any other use afterwards is an error."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc_info: object) -> None: ...

@@ -1,0 +1,91 @@
+"""The journal of plans in a Milvus collection of its own. Touches the store, reading and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jiuwen_memory.foundation.store.graph.base import JournalEntry
+from jiuwen_memory.foundation.store.graph.checks import check_filter, check_row
+from jiuwen_memory.foundation.store.graph.columns import collection_columns
+from jiuwen_memory.foundation.store.graph.constants import JOURNAL_COLLECTION
+from jiuwen_memory.foundation.store.graph.graph_object import Row
+from jiuwen_memory.foundation.store.graph.journal_rows import (
+    CHUNK,
+    assemble_entries,
+    counting_key,
+    entry_rows,
+    unclaimed_keys,
+)
+from jiuwen_memory.foundation.store.graph.milvus.connection import MilvusConnection
+from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, quote
+from jiuwen_memory.foundation.store.graph.milvus.rows import CONSISTENCY, chunks, fetch_matching
+from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, gte
+
+_WITHOUT_TEXT: Final = ("key", "plan_id", "user_id", "kind", "number", "extra")
+_WHOLE: Final = (*_WITHOUT_TEXT, "payload", "created_at")
+_ROWS_PER_CALL: Final = 100
+
+
+class MilvusJournal:
+    """Keeps plans of any length in rows of bounded size."""
+
+    def __init__(self, connection: MilvusConnection) -> None:
+        self._connection = connection
+        self._columns = collection_columns(JOURNAL_COLLECTION, connection.config)
+        self._settings: dict[str, Any] = {"timeout": connection.config.timeout}
+
+    async def put(self, entry: JournalEntry) -> None:
+        """Write an entry: its chunks first, then the one row that makes it count."""
+        await self._connection.write("Writing the journal", lambda client: self._put(client, entry))
+
+    async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
+        """Return whole entries, oldest first, read with strong consistency.
+
+        Raises:
+            JournalError: the chunks of an entry do not add up to its header.
+        """
+        expr = gte("number", 0) if user_id is None else eq("user_id", user_id)
+        rows = await self._connection.read("Reading the journal", lambda client: self._rows(client, expr, _WHOLE))
+        return assemble_entries(rows)
+
+    async def remove(self, plan_id: str, user_id: str) -> None:
+        """Remove an entry: the row that makes it count first, then its chunks."""
+        await self._connection.write("Removing from the journal", lambda client: self._remove(client, plan_id, user_id))
+
+    async def drop_unfinished(self, user_id: str) -> int:
+        """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
+        return await self._connection.write("Tidying the journal", lambda client: self._drop(client, user_id))
+
+    def _put(self, client: Any, entry: JournalEntry) -> None:
+        pieces, counting = entry_rows(entry)
+        for row in (*pieces, counting):
+            check_row(row, self._columns, collection=JOURNAL_COLLECTION)
+        for start in range(0, len(pieces), _ROWS_PER_CALL):
+            client.upsert(JOURNAL_COLLECTION, pieces[start : start + _ROWS_PER_CALL], **self._settings)
+        client.upsert(JOURNAL_COLLECTION, [counting], **self._settings)
+
+    def _remove(self, client: Any, plan_id: str, user_id: str) -> None:
+        mine = chain_filters(eq("user_id", user_id), eq("plan_id", plan_id))
+        self._delete(client, [counting_key(plan_id)], user_id)
+        keys = [row["key"] for row in self._rows(client, chain_filters(mine, eq("kind", CHUNK)), ("key",))]
+        self._delete(client, keys, user_id)
+
+    def _drop(self, client: Any, user_id: str) -> int:
+        keys = unclaimed_keys(self._rows(client, eq("user_id", user_id), _WITHOUT_TEXT))
+        self._delete(client, keys, user_id)
+        return len(keys)
+
+    def _rows(self, client: Any, expr: QueryExpr, fields: Sequence[str]) -> list[Row]:
+        check_filter(expr, self._columns)
+        settings = {**self._settings, "consistency_level": CONSISTENCY["strong"]}
+        lite = self._connection.is_lite
+        found = fetch_matching(
+            client, JOURNAL_COLLECTION, expr, fields=fields, limit=None, settings=settings, lite=lite
+        )
+        return [dict(row) for row in found]
+
+    def _delete(self, client: Any, keys: Sequence[str], user_id: str) -> None:
+        for part in chunks(keys):
+            written = f"{any_of('key', part)} and user_id == {quote(user_id)}"
+            client.delete(JOURNAL_COLLECTION, filter=written, **self._settings)

@@ -1,0 +1,134 @@
+"""How the hits of several channels become one ranking.
+
+A channel is one way of asking a collection: by name vector, by content vector, by words (BM25). `fuse` computes what
+Milvus's own rankers compute, so that every backend gives the same scores for the same hits.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jiuwen_memory.errors import StoreParameterError
+from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION
+from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
+
+Channel = Literal["name_dense", "content_dense", "content_sparse"]
+CHANNELS: tuple[Channel, ...] = ("name_dense", "content_dense", "content_sparse")
+VECTOR_COLUMNS: Mapping[Channel, str] = {
+    "name_dense": "name_embedding",
+    "content_dense": "content_embedding",
+    "content_sparse": "content_bm25",
+}
+
+
+def channels_of(collection: str) -> tuple[Channel, ...]:
+    """Return the channels a collection has: only entities have a name vector."""
+    return CHANNELS if collection == ENTITY_COLLECTION else CHANNELS[1:]
+
+
+class BaseRankConfig(BaseModel):
+    """A way of ranking; `default_min_score` is the threshold that fits its scale, `highest` the best score it can give."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    default_min_score: ClassVar[float]
+
+    @abstractmethod
+    def weights(self, collection: str) -> dict[Channel, float]:
+        """Return the channels this ranking uses in a collection, each with its weight (> 0)."""
+
+    @abstractmethod
+    def highest(self, collection: str) -> float:
+        """Return the score of a hit that every channel puts first with full marks."""
+
+    @abstractmethod
+    def fuse(self, routes: Mapping[Channel, Sequence[tuple[str, float]]], *, collection: str) -> list[tuple[str, float]]:
+        """Return (id, score), best first, from each channel's (id, normalised score in 0..1), best first."""
+
+
+class WeightedRankConfig(BaseRankConfig):
+    """Weighted sum of the channels' normalised scores; the weights are scaled to a sum of 1 over the channels in use."""
+
+    default_min_score: ClassVar[float] = 0.3
+
+    name: Literal["weighted"] = "weighted"
+    name_dense: float = Field(default=0.15, ge=0, le=1)
+    content_dense: float = Field(default=0.6, ge=0, le=1)
+    content_sparse: float = Field(default=0.25, ge=0, le=1)
+
+    def weights(self, collection: str) -> dict[Channel, float]:
+        given = {channel: float(getattr(self, channel)) for channel in channels_of(collection)}
+        total = sum(given.values())
+        if not total:
+            raise StoreParameterError(
+                f"WeightedRankConfig gives every channel of {collection} the weight 0; give one of them a weight."
+            )
+        return {channel: weight / total for channel, weight in given.items() if weight}
+
+    def highest(self, collection: str) -> float:
+        return 1.0
+
+    def fuse(self, routes: Mapping[Channel, Sequence[tuple[str, float]]], *, collection: str) -> list[tuple[str, float]]:
+        scores: dict[str, float] = defaultdict(float)
+        for channel, weight in self.weights(collection).items():
+            for uuid, score in routes.get(channel, ()):
+                scores[uuid] += weight * score
+        return best_first(scores)
+
+
+class RRFRankConfig(BaseRankConfig):
+    """Reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the sum over channels of 1 / (k + rank), rank from 1."""
+
+    default_min_score: ClassVar[float] = 0.02
+
+    name: Literal["rrf"] = "rrf"
+    k: int = Field(default=40, ge=1, lt=16384)
+    name_dense: bool = True
+    content_dense: bool = True
+    content_sparse: bool = True
+
+    def weights(self, collection: str) -> dict[Channel, float]:
+        used = {channel: 1.0 for channel in channels_of(collection) if getattr(self, channel)}
+        if not used:
+            raise StoreParameterError(
+                f"RRFRankConfig switches off every channel of {collection}; leave one of them on."
+            )
+        return used
+
+    def highest(self, collection: str) -> float:
+        return len(self.weights(collection)) / (self.k + 1)
+
+    def fuse(self, routes: Mapping[Channel, Sequence[tuple[str, float]]], *, collection: str) -> list[tuple[str, float]]:
+        scores: dict[str, float] = defaultdict(float)
+        for channel in self.weights(collection):
+            for rank, (uuid, _) in enumerate(routes.get(channel, ()), start=1):
+                scores[uuid] += 1 / (self.k + rank)
+        return best_first(scores)
+
+
+def best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Sort ids by falling score; equal scores keep their order."""
+    return sorted(scores.items(), key=lambda item: -item[1])
+
+
+def normalise_dense(value: float, metric: DistanceMetric) -> float:
+    """Map a raw dense value to 0..1, higher is better, as Milvus's weighted ranker does.
+
+    `value` is a cosine, a dot product, or a squared Euclidean distance.
+    """
+    if metric == "cosine":
+        return (1 + value) / 2
+    if metric == "dot":
+        return 0.5 + math.atan(value) / math.pi
+    return 1 - 2 * math.atan(value) / math.pi
+
+
+def normalise_bm25(value: float) -> float:
+    """Map a raw BM25 score (>= 0) to 0..1, as Milvus's weighted ranker does."""
+    return 2 * math.atan(value) / math.pi

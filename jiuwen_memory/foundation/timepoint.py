@@ -1,0 +1,263 @@
+"""Times: what is stored, how it is printed, and how words of a text become one. Pure; touches nothing.
+
+A time is UTC seconds, the offset it was spoken in and how exactly it was given. Words that leave a doubt give None.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.text import is_cjk
+from jiuwen_memory.foundation.timeformat import FORMATS
+from jiuwen_memory.foundation.timeline import Precision, Reading, after_unit, shift
+from jiuwen_memory.foundation.timewords_cn import read_chinese, split_chinese_period
+from jiuwen_memory.foundation.timewords_en import read_english, split_english_period
+from jiuwen_memory.foundation.timewords_library import RELATIVE_WORDS, read_with_library
+
+__all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve_period", "resolve_time"]
+
+_EPOCH = datetime(1970, 1, 1)
+_LONGEST_WORDS = 120
+_LAST_HOUR = 24
+_WIDEST_OFFSET = 23
+_MINUTES = 60
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_ISO = re.compile(
+    r"(?P<year>\d{4})(?:-(?P<month>\d\d?)(?:-(?P<day>\d\d?))?|/(?P<month2>\d\d?)(?:/(?P<day2>\d\d?))?)?"
+    r"(?:(?:t|\s+)(?P<hour>\d\d?):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
+    r"(?:\s*(?P<offset>z|utc|gmt|(?:utc|gmt)?\s?(?P<sign>[+\-\u2212])(?P<hours>\d\d?)(?::?(?P<minutes>\d\d))?))?)?",
+    re.IGNORECASE,
+)
+_ISO_COMPACT = re.compile(
+    r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:t(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)?"
+    r"(?P<offset>z|(?P<sign>[+\-])(?P<hours>\d\d)(?P<minutes>\d\d)?)?)?(?P<month2>(?!))?(?P<day2>(?!))?",
+    re.IGNORECASE,
+)
+
+T = TypeVar("T")
+Reader = Callable[[str, datetime], Reading | None]
+Splitter = Callable[[str], tuple[str | None, str | None] | None]
+
+_READERS: dict[str, Reader] = {"en": read_english, "cn": read_chinese}
+_SPLITTERS: dict[str, Splitter] = {"en": split_english_period, "cn": split_chinese_period}
+
+
+@dataclass(frozen=True, slots=True)
+class Timepoint:
+    """A moment: UTC seconds, the offset in minutes it was spoken in, and how exactly it was given."""
+
+    seconds: int
+    offset_minutes: int = 0
+    precision: Precision = "second"
+
+    def last_second(self) -> Timepoint:
+        """Return the end of the day, month, year ... that this is, as exact as before; applying it twice is the same."""
+        last = after_unit(self._wall_time(), self.precision)
+        if last != datetime.max.replace(microsecond=0):
+            last -= timedelta(seconds=1)
+        return _from_wall_time(last, self.offset_minutes, self.precision)
+
+    def iso(self) -> str:
+        """Return the full ISO 8601 form in its own offset, whatever the precision."""
+        return f"{self._wall_time().isoformat()}{_offset_text(self.offset_minutes)}"
+
+    def format(self, language: str = "en") -> str:
+        """Return the moment in words of a language, in its own offset and only as exact as it is."""
+        return FORMATS[language](self._wall_time(), self.precision, _offset_text(self.offset_minutes))
+
+    def _wall_time(self) -> datetime:
+        try:
+            return _EPOCH + timedelta(seconds=self.seconds + 60 * self.offset_minutes)
+        except OverflowError as error:
+            raise InvalidInputError(f"{self.seconds} seconds lie outside the years 1 to 9999.") from error
+
+
+def from_datetime(moment: datetime) -> Timepoint:
+    """Return a datetime as a time; without an offset it is UTC."""
+    offset = moment.utcoffset() or timedelta()
+    return _from_wall_time(moment.replace(tzinfo=None), offset // timedelta(minutes=1), "second")
+
+
+def format_seconds(seconds: int, offset_minutes: int = 0, precision: Precision = "second", language: str = "en") -> str:
+    """Return stored seconds in words of a language."""
+    return Timepoint(seconds, offset_minutes, precision).format(language)
+
+
+def resolve_time(
+    text: str, reference_time: datetime, *, offset_minutes: int = 0, language: str | None = None
+) -> Timepoint | None:
+    """Return the time that a text means, or None if it is not a time or leaves a doubt.
+
+    Words count from the reference time, seen in the offset; a day without a year is the latest one. `language` matters
+    only for digits alone ("3-7-2017").
+    """
+    words = _clean(text)
+    now = _wall_time_at(reference_time, offset_minutes)
+    if now is None or not words:
+        return None
+    exact = _read_iso(words, offset_minutes)
+    if exact is not None:
+        return exact
+    reading = _read(words, now, language)
+    return _timepoint(reading, offset_minutes) if reading else None
+
+
+def resolve_period(
+    text: str, reference_time: datetime, *, offset_minutes: int = 0, language: str | None = None
+) -> tuple[Timepoint | None, Timepoint | None]:
+    """Return the beginning and the end that a text means; None where it gives none or leaves a doubt.
+
+    An end is the last second of what was named; "until today" or "to the present" is no end.
+    """
+    words = _clean(text)
+    now = _wall_time_at(reference_time, offset_minutes)
+    if now is None or not words:
+        return None, None
+    exact = _read_iso(words, offset_minutes)
+    if exact is not None:
+        return exact, exact.last_second()
+    for splitter in _ordered(_SPLITTERS, words, language):
+        ends = splitter(words)
+        if ends is not None:
+            return _resolve_ends(ends, now, offset_minutes=offset_minutes, language=language)
+    reading = _read(words, now, language)
+    if reading is None:
+        return None, None
+    return _timepoint(reading, offset_minutes), None if reading.is_now else _end_of(reading, offset_minutes)
+
+
+def _clean(text: str) -> str:
+    words = " ".join(unicodedata.normalize("NFKC", text).split()).strip("\"'“”‘’.,;!?。,、;!?()[] ")
+    return words if len(words) <= _LONGEST_WORDS else ""
+
+
+def _wall_time_at(reference_time: datetime, offset_minutes: int) -> datetime | None:
+    try:
+        aware = reference_time if reference_time.tzinfo else reference_time.replace(tzinfo=UTC)
+        wall_time = aware.replace(tzinfo=None) - (aware.utcoffset() or timedelta()) + timedelta(minutes=offset_minutes)
+    except OverflowError:
+        return None
+    return wall_time.replace(microsecond=0)
+
+
+def _from_wall_time(moment: datetime, offset_minutes: int, precision: Precision) -> Timepoint:
+    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    return Timepoint(seconds - 60 * offset_minutes, offset_minutes, precision)
+
+
+def _timepoint(reading: Reading, offset_minutes: int) -> Timepoint:
+    return _from_wall_time(reading.start, offset_minutes, reading.precision)
+
+
+def _end_of(reading: Reading, offset_minutes: int) -> Timepoint:
+    if reading.end is None:
+        return _timepoint(reading, offset_minutes).last_second()
+    return _from_wall_time(reading.end - timedelta(seconds=1), offset_minutes, reading.precision)
+
+
+def _ordered(by_language: Mapping[str, T], words: str, language: str | None) -> list[T]:
+    """Return what to try, in order: the script of the words decides, and the language where they are digits alone."""
+    if any(is_cjk(char) for char in words):
+        return [by_language["cn"]]
+    if any(char.isalpha() for char in words) or language not in by_language:
+        return [by_language["en"]]
+    return [by_language[language]]
+
+
+def _read(words: str, now: datetime, language: str | None) -> Reading | None:
+    for reader in _ordered(_READERS, words, language):
+        try:
+            reading = reader(words, now)
+        except (ValueError, OverflowError):
+            # Arithmetic left the years 1 to 9999.
+            reading = None
+        if reading is not None:
+            return reading
+    return read_with_library(words, now)
+
+
+def _resolve_ends(
+    ends: tuple[str | None, str | None], now: datetime, *, offset_minutes: int, language: str | None
+) -> tuple[Timepoint | None, Timepoint | None]:
+    since = _read_end(ends[0], now, offset_minutes=offset_minutes, language=language)
+    until = _read_end(ends[1], now, offset_minutes=offset_minutes, language=language)
+    if ends[0] is not None and ends[1] is not None:
+        if since is None or until is None:
+            return None, None
+        if not until.is_now and (until.start < since.start or not _has_year(ends[1])):
+            until = _first_after(since.start, ends[1], until, language=language)
+        if until is None or until.start < since.start:
+            return None, None
+    return (
+        _timepoint(since, offset_minutes) if since else None,
+        _end_of(until, offset_minutes) if until and not until.is_now else None,
+    )
+
+
+def _read_end(words: str | None, now: datetime, *, offset_minutes: int, language: str | None) -> Reading | None:
+    if words is None:
+        return None
+    exact = _read_iso(words, offset_minutes)
+    if exact is not None:
+        return Reading(_EPOCH + timedelta(seconds=exact.seconds + 60 * offset_minutes), exact.precision)
+    return _read(words, now, language)
+
+
+def _has_year(words: str) -> bool:
+    return _YEAR.search(words) is not None
+
+
+def _first_after(since: datetime, words: str, found: Reading, *, language: str | None) -> Reading | None:
+    """Return the first time of that name after a beginning ("from November to March")."""
+    if RELATIVE_WORDS.search(words):
+        return found
+    for unit in ("week", "month", "year"):
+        reading = _read(words, shift(since, 1, unit) - timedelta(seconds=1), language)
+        if reading is not None and reading.start >= since:
+            return reading
+    return found
+
+
+def _read_iso(words: str, offset_minutes: int) -> Timepoint | None:
+    match = _ISO.fullmatch(words) or _ISO_COMPACT.fullmatch(words)
+    if match is None:
+        return None
+    parts = match.groupdict()
+    month, day = parts["month"] or parts["month2"], parts["day"] or parts["day2"]
+    if parts["hour"] and not day:
+        return None
+    precision: Precision = "year" if not month else "month" if not day else "day"
+    hour, second = int(parts["hour"] or 0), parts["second"]
+    if parts["hour"]:
+        precision = "second" if second else "minute"
+    try:
+        moment = datetime(int(parts["year"]), int(month or 1), int(day or 1))
+        moment += timedelta(days=hour == _LAST_HOUR and parts["minute"] == "00" and not int(second or 0))
+        moment = moment.replace(hour=hour % _LAST_HOUR if moment.day != int(day or 1) else hour)
+        moment = moment.replace(minute=int(parts["minute"] or 0), second=int(second or 0))
+    except (ValueError, OverflowError):
+        return None
+    offset = _iso_offset(parts, offset_minutes)
+    return None if offset is None else _from_wall_time(moment, offset, precision)
+
+
+def _iso_offset(parts: Mapping[str, str | None], default: int) -> int | None:
+    if not parts["offset"]:
+        return default
+    if not parts["sign"]:
+        return 0
+    hours, minutes = int(parts["hours"] or 0), int(parts["minutes"] or 0)
+    if hours > _WIDEST_OFFSET or minutes >= _MINUTES:
+        return None
+    return (60 * hours + minutes) * (1 if parts["sign"] == "+" else -1)
+
+
+def _offset_text(minutes: int) -> str:
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"

@@ -1,0 +1,43 @@
+"""What `dateparser` is good at: complete dates in unusual order, with a zone's name. Its guesses are not let through."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from datetime import datetime
+
+from jiuwen_memory.foundation.timeline import Precision, Reading
+
+RELATIVE_WORDS = re.compile(
+    r"\b(?:last|next|this|past|coming|ago|later|today|tonight|yesterday|tomorrow|now|hence|from|before|after|since|until)\b"
+    r"|[上下今昨明去前后本这此现]"
+)
+_COMPLETE = re.compile(
+    r"(?=.*(?<!\d)\d{4}(?!\d))(?=.*(?<![\d:.+-])\d\d?(?![\d:.])(?:st|nd|rd|th)?)"
+    r"(?=.*\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)).*"
+)
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_CLOCK = re.compile(r"\d:\d\d")
+
+
+def read_with_library(words: str, now: datetime) -> Reading | None:
+    """Return what the library makes of a day, month and year that are all given in words; None for anything less."""
+    text = words.casefold()
+    if RELATIVE_WORDS.search(text) or not text.isascii() or not _COMPLETE.fullmatch(text):
+        return None
+    found = _parse(text, now)
+    if found is None or str(found.year) not in _YEAR.findall(text):
+        return None
+    precision: Precision = "minute" if _CLOCK.search(text) else "day"
+    return Reading(found.replace(microsecond=0), precision)
+
+
+def _parse(text: str, now: datetime) -> datetime | None:
+    with warnings.catch_warnings():
+        # It warns of its own use of functions that newer versions of Python deprecate.
+        warnings.simplefilter("ignore")
+        import dateparser
+
+        settings = {"STRICT_PARSING": True, "RELATIVE_BASE": now, "RETURN_AS_TIMEZONE_AWARE": False}
+        found: datetime | None = dateparser.parse(text, languages=["en"], settings=settings)
+    return found

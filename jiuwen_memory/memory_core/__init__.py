@@ -1,0 +1,1 @@
+"""Part of jiuwen_memory; see the modules."""

@@ -1,0 +1,133 @@
+"""Settings of the graph memory: kinds of input, how it writes, how it searches."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, RRFRankConfig, WeightedRankConfig
+from jiuwen_memory.foundation.store.query import QueryExpr
+
+Language = Literal["cn", "en"]
+
+
+class EpisodeType(Enum):
+    """What kind of input an episode is made of."""
+
+    CONVERSATION = 0
+    DOCUMENT = 1
+    JSON = 2
+
+
+class BaseStrategy(BaseModel):
+    """How many results, how good, ranked how. `min_score=None` takes the rank config's own default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    top_k: int = Field(default=3, ge=1)
+    min_score: float | None = None
+    rank_config: SerializeAsAny[BaseRankConfig] = Field(default_factory=RRFRankConfig)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fitting_min_score(cls, values: object) -> object:
+        if isinstance(values, dict) and values.get("min_score") is None:
+            default = cls.model_fields["min_score"].default
+            rank = values.get("rank_config") or cls.model_fields["rank_config"].get_default(call_default_factory=True)
+            if default is None and isinstance(rank, BaseRankConfig):
+                return {**values, "min_score": rank.default_min_score}
+            return {key: value for key, value in values.items() if key != "min_score"}
+        return values
+
+    @property
+    def threshold(self) -> float:
+        """The lowest score that counts."""
+        return self.rank_config.default_min_score if self.min_score is None else self.min_score
+
+
+class RetrievalStrategy(BaseStrategy):
+    """How stored objects are recalled while writing; `same_kind` keeps to objects of the same type."""
+
+    same_kind: bool = False
+
+
+class EpisodeRetrievalStrategy(RetrievalStrategy):
+    """How earlier episodes are recalled; by default none from after the new text's reference time."""
+
+    min_score: float | None = 0.025
+    exclude_future_results: bool = True
+
+
+class AddMemStrategy(BaseModel):
+    """How a text becomes part of the graph.
+
+    Args:
+        chinese_entity, chinese_entity_dedupe, chinese_relation: ask that question in Chinese whatever the language.
+        skip_uuid_dedupe: do not check that new ids are free.
+        recall_episode, recall_entity, recall_relation: what is looked up at each stage.
+        summary_target: length an entity's summary aims at, in characters (twice that for people).
+        merge_entities: fuse stored entities that turn out to be one; new mentions find their entity either way.
+        merge_relations: ask whether new facts repeat or contradict stored ones.
+        merge_filter: ask which facts still make sense after entities were fused.
+        chunk_tokens: the longest text of one model call; longer inputs are split.
+        batch_items: items per extraction or summary question.
+        judge_items: items per judgement (same or not?); 1 asks about each pair in a question of its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    chinese_entity: bool = True
+    chinese_entity_dedupe: bool = False
+    chinese_relation: bool = False
+    skip_uuid_dedupe: bool = False
+    recall_episode: EpisodeRetrievalStrategy = Field(default_factory=EpisodeRetrievalStrategy)
+    recall_entity: RetrievalStrategy = Field(
+        default_factory=lambda: RetrievalStrategy(
+            min_score=0.1,
+            rank_config=WeightedRankConfig(name_dense=0.7, content_dense=0.1, content_sparse=0.2),
+        )
+    )
+    recall_relation: RetrievalStrategy = Field(default_factory=lambda: RetrievalStrategy(min_score=0.02))
+    summary_target: int = Field(default=250, ge=10, le=2000)
+    merge_entities: bool = True
+    merge_relations: bool = True
+    merge_filter: bool = True
+    chunk_tokens: int = Field(default=2000, ge=50, le=100_000)
+    batch_items: int = Field(default=20, ge=1, le=200)
+    judge_items: int = Field(default=20, ge=1, le=200)
+
+    @classmethod
+    def small_model(cls, **changes: object) -> Self:
+        """Return a strategy for models of a few billion parameters: English judgements, one pair a question."""
+        return cls.model_validate(
+            {"chinese_entity": False, "batch_items": 12, "judge_items": 1, "chunk_tokens": 800, **changes}
+        )
+
+    def question_language(self, question: Literal["entity", "entity_dedupe", "relation"], language: Language) -> Language:
+        """Return the language a question is asked in."""
+        return "cn" if getattr(self, f"chinese_{question}") else language
+
+
+DEFAULT_STRATEGY = AddMemStrategy()
+
+
+class SearchConfig(BaseStrategy):
+    """How one collection is searched.
+
+    Args:
+        bfs_k: neighbours brought in per hop (entities and relations only).
+        bfs_depth: hops of graph expansion; 0 is none.
+        filter_expr: a further condition on the rows.
+        output_fields: columns to return (None: all but vectors); what an object needs to be whole is always read.
+        rerank: let the attached reranker order the candidates.
+        language: language handed to backend and reranker.
+    """
+
+    bfs_k: int = Field(default=3, ge=1)
+    bfs_depth: int = Field(default=0, ge=0)
+    filter_expr: QueryExpr | None = None
+    output_fields: list[str] | None = None
+    rerank: bool = False
+    language: Language = "en"

@@ -1,0 +1,121 @@
+"""Types of entities and relations: the ones every memory has, and the base of those a user adds. Touches nothing."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import ClassVar, TypeVar
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from jiuwen_memory.memory_core.config.graph import Language
+from jiuwen_memory.memory_core.graph.extraction.base import Words
+
+
+class TypeDef(BaseModel):
+    """What entity types and relation types share.
+
+    Attributes of a type are its own pydantic fields and those of `attributes`; their descriptions go into the prompts.
+    """
+
+    name: ClassVar[str] = ""
+    description: ClassVar[Words] = Words(en="", cn="")
+    attributes: ClassVar[type[BaseModel] | None] = None
+
+    @classmethod
+    def fields(cls, language: Language) -> dict[str, str]:
+        """Return the type's attributes, each with its description."""
+        declared = {**(cls.attributes.model_fields if cls.attributes else {}), **cls.model_fields}
+        return {name: _field_wording(name, field, language) for name, field in declared.items()}
+
+    @classmethod
+    def wording(cls, language: Language) -> str:
+        """Return the description in a language."""
+        return cls.description.wording(language)
+
+
+class EntityDef(TypeDef):
+    """The default type of entity, and the base of all others."""
+
+    name: ClassVar[str] = "Entity"
+    description: ClassVar[Words] = Words(
+        en="an organisation, place, product, work, event or any other named thing",
+        cn="组织、地点、产品、作品、事件等其他有名称的事物",
+    )
+
+
+class HumanEntity(EntityDef):
+    """A person."""
+
+    name: ClassVar[str] = "Human"
+    description: ClassVar[Words] = Words(en="a person", cn="人物")
+
+
+class AIEntity(EntityDef):
+    """An artificial assistant."""
+
+    name: ClassVar[str] = "AI"
+    description: ClassVar[Words] = Words(
+        en="an AI assistant or bot that talks or acts itself, not a company",
+        cn="会说话或行动的智能助手、机器人，不指公司",
+    )
+
+
+class RelationDef(TypeDef):
+    """A type of relation; `lhs` and `rhs` name the entity types allowed at its ends (empty: any)."""
+
+    lhs: ClassVar[tuple[str, ...]] = ()
+    rhs: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def fits(cls, lhs: str, rhs: str) -> bool:
+        """Tell whether entities of these types may stand at the ends."""
+        return (not cls.lhs or lhs in cls.lhs) and (not cls.rhs or rhs in cls.rhs)
+
+
+T = TypeVar("T", bound=TypeDef)
+
+DEFAULT_ENTITY_TYPES: tuple[type[EntityDef], ...] = (EntityDef, HumanEntity, AIEntity)
+
+
+def as_entity_def(model: type[BaseModel]) -> type[EntityDef]:
+    """Return an entity type for a class: itself, or one named and described like the plain pydantic model it is."""
+    if issubclass(model, EntityDef):
+        return model
+    return _described_like(model, EntityDef)
+
+
+def as_relation_def(model: type[BaseModel]) -> type[RelationDef]:
+    """Return a relation type for a class: itself, or one named and described like the plain pydantic model it is."""
+    if issubclass(model, RelationDef):
+        return model
+    return _described_like(model, RelationDef)
+
+
+def _described_like(model: type[BaseModel], base: type[T]) -> type[T]:
+    text = _model_wording(model)
+    body = {
+        "__module__": model.__module__,
+        "__doc__": text or model.__name__,
+        "name": model.__name__,
+        "description": Words(en=text, cn=text),
+        "attributes": model,
+    }
+    made: type[T] = types.new_class(model.__name__, (base,), exec_body=lambda namespace: namespace.update(body))
+    return made
+
+
+def _model_wording(model: type[BaseModel]) -> str:
+    extra = model.model_config.get("json_schema_extra")
+    if isinstance(extra, dict) and isinstance(extra.get("description"), str):
+        return " ".join(str(extra["description"]).split())
+    # `inspect.getdoc` would fall back to BaseModel's own docstring.
+    return " ".join(inspect.cleandoc(model.__dict__.get("__doc__") or "").split())
+
+
+def _field_wording(name: str, field: FieldInfo, language: Language) -> str:
+    for mark in field.metadata:
+        if isinstance(mark, Words):
+            return mark.wording(language)
+    return field.description or name

@@ -1,0 +1,139 @@
+"""Prompt files: found in the package or a user's folder, split into messages, rendered once. Only reads files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from jiuwen_memory.errors import PromptFilesMissingError
+
+if TYPE_CHECKING:
+    import jinja2
+
+_PACKAGE: Final = "jiuwen_memory.memory_core.graph.extraction"
+_ROLE: Final = re.compile(r"^=== (system|user) ===[ \t]*\n", re.MULTILINE)
+_CLOSING_TAG: Final = re.compile(r"</([A-Za-z][\w-]*)>")
+
+QUESTIONS: Final = (
+    "entities",
+    "entity_duplicates",
+    "entity_pair",
+    "relation_conflict",
+    "relation_filter",
+    "relation_pair",
+    "relation_verdicts",
+    "relations",
+    "summaries",
+    "timezone",
+)
+"""Names of the prompt files, the same in every language."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    role: str
+    template: jinja2.Template
+
+
+class PromptLibrary:
+    """Prompts by name and language; files in `folder/<language>/<name>.md` replace the built-in ones one by one.
+
+    A file is text with jinja2 holes, divided by lines `=== system ===` and `=== user ===`. Values are put in once and
+    are never read as a template; a closing tag that the file itself uses cannot be closed by a value.
+    """
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        self.folder = Path(folder) if folder is not None else None
+        self._parts: dict[tuple[str, str], tuple[_Part, ...]] = {}
+
+    def is_loaded(self, name: str, language: str) -> bool:
+        """Tell whether a prompt can be rendered without reading a file."""
+        return (name, language) in self._parts
+
+    def load(self, name: str, language: str) -> None:
+        """Read and compile a prompt, unless that was done before."""
+        if self.is_loaded(name, language):
+            return
+        source = self.source(name, language)
+        self._parts[(name, language)] = _compile(source, f"{language}/{name}.md")
+
+    def source(self, name: str, language: str) -> str:
+        """Return a prompt file's text."""
+        places = [*([self.folder] if self.folder else []), *_built_in_folders()]
+        for place in places:
+            file = place / language / f"{name}.md"
+            if file.is_file():
+                return file.read_text(encoding="utf-8")
+        raise PromptFilesMissingError(
+            f"The prompt file {language}/{name}.md is missing in {', '.join(str(place) for place in places)}; "
+            "reinstall the package, or correct the folder given as `prompts`."
+        )
+
+    def render(self, name: str, language: str, **variables: object) -> list[dict[str, str]]:
+        """Return the messages of a prompt, as dictionaries with `role` and `content`."""
+        from jinja2 import TemplateError
+
+        self.load(name, language)
+        try:
+            rendered = [(part.role, part.template.render(variables)) for part in self._parts[(name, language)]]
+        except TemplateError as error:
+            raise PromptFilesMissingError(
+                f"The prompt file {language}/{name}.md cannot be rendered: {error}. Use only the variables that the "
+                "built-in file of that name uses."
+            ) from error
+        return [{"role": role, "content": content.strip()} for role, content in rendered]
+
+
+@lru_cache(maxsize=1)
+def _built_in_folders() -> tuple[Traversable, ...]:
+    package = resources.files(_PACKAGE)
+    # An editable install has no copy inside the package: the files lie at the top of the checkout.
+    checkout = Path(str(resources.files("jiuwen_memory"))).parent / "prompts"
+    return (package / "prompts", checkout)
+
+
+def _compile(source: str, label: str) -> tuple[_Part, ...]:
+    from jinja2 import StrictUndefined, TemplateError
+    from jinja2.sandbox import SandboxedEnvironment
+
+    pieces = _ROLE.split(source)[1:]
+    if not pieces:
+        raise PromptFilesMissingError(f"The prompt file {label} needs a line `=== system ===` or `=== user ===`.")
+    environment = SandboxedEnvironment(
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_Neutraliser(frozenset(_CLOSING_TAG.findall(source))),
+    )
+    environment.filters["line"] = one_line
+    try:
+        return tuple(
+            _Part(role, environment.from_string(text)) for role, text in zip(pieces[::2], pieces[1::2], strict=True)
+        )
+    except TemplateError as error:
+        raise PromptFilesMissingError(f"The prompt file {label} cannot be read: {error}.") from error
+
+
+class _Neutraliser:
+    """Changes `</tag>` in a value to `<\\/tag>`, for the tags of one file.
+
+    Taking one backslash out again gives the value back.
+    """
+
+    def __init__(self, tags: frozenset[str]) -> None:
+        names = "|".join(re.escape(tag) for tag in sorted(tags)) or r"(?!)"
+        self.pattern = re.compile(rf"<(\\*\s*/\s*(?:{names})\b)", re.IGNORECASE)
+
+    def __call__(self, value: object) -> object:
+        return self.pattern.sub(r"<\\\1", value) if isinstance(value, str) else value
+
+
+def one_line(value: object) -> str:
+    """Return a value as one line, so that it cannot start a numbered item of its own."""
+    return " ".join(str(value).split())

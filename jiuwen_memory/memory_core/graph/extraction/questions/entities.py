@@ -1,0 +1,185 @@
+"""Which named things does the text mention? Calls the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, is_cjk, normalise_name
+from jiuwen_memory.memory_core.config.graph import Language
+from jiuwen_memory.memory_core.graph.extraction.asking import Asker
+from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
+from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntityExtraction
+from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
+from jiuwen_memory.memory_core.graph.extraction.reply import (
+    Reply,
+    UnusableReplyError,
+    folded,
+    read_id,
+    read_items,
+    read_text,
+)
+from jiuwen_memory.memory_core.graph.extraction.values import Mention, SourceText
+
+NAME_BYTES: Final = 500
+_KEYS: Final = ("entities", "extracted_entities", "entity_list", "nodes", "names")
+_MARKS: Final = ("name", "entity", "entity_name", "title")
+_TYPE_KEYS: Final = ("type", "entity_type", "entity_type_id", "type_id", "label", "category")
+_PRONOUNS_EN: Final = (
+    "i|me|my|mine|myself|you|your|yours|he|him|his|she|her|hers|it|its|we|us|our|ours|they|them|their|theirs|this|that|"
+    "these|those|someone|somebody|anyone|everyone|nobody|who|speaker"
+)
+_PRONOUNS_CN: Final = "我|你|您|他|她|它|我们|咱们|你们|他们|她们|它们|自己|大家|这|那|这个|那个|有人|某人|谁|说话人"
+_PRONOUNS: Final = re.compile(f"{_PRONOUNS_EN}|{_PRONOUNS_CN}")
+_MONTHS: Final = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_ORDINAL: Final = r"\d{1,2}(?:st|nd|rd|th)?"
+_SPAN: Final = r"(?:week|month|year|weekend|spring|summer|autumn|fall|winter)s?"
+_DATE_LIKE: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"[\d\s:./,tz+-]*\d[\d\s:./,tz+-]*",
+        rf"(?:{_DAYS},?\s+)?(?:{_ORDINAL}\s+(?:of\s+)?)?{_MONTHS}(?:\s+{_ORDINAL})?(?:,?\s+\d{{4}})?",
+        rf"(?:(?:last|next|this|every|on)\s+)?{_DAYS}s?|(?:last|next|this|every)\s+{_SPAN}",
+        r"today|yesterday|tomorrow|tonight|now|last night|this (?:morning|afternoon|evening)",
+        r"\w+ (?:days?|weeks?|months?|years?) ago",
+        r"\d{2,4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?|\d{1,2}月(?:\d{1,2}[日号])?|\d{1,2}[日号]",
+        r"今天|昨天|前天|明天|后天|今年|去年|前年|明年|今晚|昨晚|现在",
+        r"[上下本这]个?(?:周|星期|月|季度)[一二三四五六日天末]?|(?:周|星期)[一二三四五六日天]",
+    )
+)
+
+
+async def ask_entities(
+    source: SourceText, *, types: Sequence[type[EntityDef]], language: Language, asker: Asker
+) -> list[Mention]:
+    """Return the named things of a text, each once; none is a proper answer.
+
+    Raises:
+        LLMCallError: the model failed or gave no usable answer.
+    """
+    names = [each.name for each in types]
+    variables: dict[str, object] = {
+        "kind": source.kind.name,
+        "source": source.source,
+        "types": [{"name": each.name, "description": each.wording(language)} for each in types],
+        "speakers": list(source.speakers),
+        "history": cut_history(source),
+        "text": source.content,
+    }
+    limit = max(10, estimate_tokens(source.content) // 8)
+    form = AnswerForm(EntityExtraction, {"entities": {"maxItems": limit}, "entities[].type": {"enum": names}})
+    # Rendered when the reply is read: by then the prompt is loaded, off the event loop.
+    instructions = partial(_instructions, asker, language, variables)
+    read = partial(_read, source=source, types=names, instructions=instructions)
+    return await asker.ask("entities", form, language=language, variables=variables, read=read)
+
+
+def _instructions(asker: Asker, language: Language, variables: dict[str, object]) -> str:
+    """Return the words of the prompt that are ours: the same prompt with nothing of the user's in it."""
+    bare = {**variables, "speakers": [], "history": [], "text": "", "source": ""}
+    messages = asker.prompts.render("entities", language, **bare, short=False, schema="")
+    return "\n".join(message["content"] for message in messages)
+
+
+def _read(reply: Reply, *, source: SourceText, types: Sequence[str], instructions: Callable[[], str]) -> list[Mention]:
+    items = _grouped_by_type(reply, types) or read_items(reply, keys=_KEYS, marks=_MARKS)
+    named = [(item, name, kind) for item in items for name, kind in [_name_and_type(item)] if name]
+    if items and not named:
+        raise UnusableReplyError("no item has a name")
+    mentions: dict[tuple[str, str], Mention] = {}
+    known = _Known(source)
+    example = instructions()
+    for item in items:
+        name, kind = _name_and_type(item)
+        reason = _reason_to_drop(name, known, example)
+        if reason:
+            reply.drop(name or item, reason)
+            continue
+        mention = Mention(_within_limit(name, reply), _type_named(kind, types))
+        mentions.setdefault((normalise_name(mention.name), mention.type_name), mention)
+    return list(mentions.values())
+
+
+def _grouped_by_type(reply: Reply, types: Sequence[str]) -> list[JsonValue]:
+    """Read `{"Human": ["Ann"], "AI": []}`."""
+    by_name = {each.casefold(): each for each in types}
+    items: list[JsonValue] = []
+    for value in reply.values:
+        if isinstance(value, dict) and value and all(str(key).casefold() in by_name for key in value):
+            for key, names in value.items():
+                listed = names if isinstance(names, list) else [names]
+                items.extend({**_as_item(name), "type": by_name[str(key).casefold()]} for name in listed if name)
+    return items
+
+
+def _as_item(value: JsonValue) -> dict[str, JsonValue]:
+    return folded(value) if isinstance(value, dict) else {"name": value}
+
+
+def _name_and_type(item: JsonValue) -> tuple[str, JsonValue]:
+    fields = _as_item(item)
+    name = next((read_text(fields[key]) for key in _MARKS if key in fields), "")
+    kind = next((fields[key] for key in _TYPE_KEYS if fields.get(key) is not None), None)
+    return " ".join(name.split()), kind
+
+
+def _type_named(kind: JsonValue, types: Sequence[str]) -> str:
+    """Return the type an answer means: by name, by position in the list, or the default one."""
+    default = EntityDef.name if EntityDef.name in types else types[0]
+    if isinstance(kind, str):
+        by_name = {each.casefold(): each for each in types}
+        if kind.strip().casefold() in by_name:
+            return by_name[kind.strip().casefold()]
+    position = read_id(kind)
+    return types[position] if position is not None and 0 <= position < len(types) else default
+
+
+def _within_limit(name: str, reply: Reply) -> str:
+    if len(name.encode()) <= NAME_BYTES:
+        return name
+    reply.drop(name, f"name cut to {NAME_BYTES} bytes")
+    return cut_bytes(name, NAME_BYTES).rstrip()
+
+
+class _Known:
+    """The words of the source, prepared for looking names up."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.speakers = {normalise_name(name) for name in source.speakers}
+        self.text = normalise_name(" ".join((source.content, *source.speakers, *source.history)))
+        self.unspaced = self.text.replace(" ", "")
+
+    def has(self, name: str) -> bool:
+        """Tell whether a name, or each of its words, occurs; spaces do not matter."""
+        plain = normalise_name(name)
+        return plain.replace(" ", "") in self.unspaced or all(word in self.text for word in plain.split())
+
+
+def _reason_to_drop(name: str, known: _Known, example: str) -> str:
+    plain = normalise_name(name)
+    if not plain:
+        return "no name"
+    if plain in known.speakers:
+        return ""
+    if _PRONOUNS.fullmatch(plain):
+        return "a pronoun"
+    if any(pattern.fullmatch(plain) for pattern in _DATE_LIKE):
+        return "a date, not a name"
+    if _occurs_as_name(name, example) and not known.has(name):
+        return "copied from the prompt"
+    return ""
+
+
+def _occurs_as_name(name: str, text: str) -> bool:
+    if any(is_cjk(char) for char in name):
+        return name in text
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None

@@ -1,0 +1,208 @@
+"""Which facts does the text state about the things it names? Calls the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from jiuwen_memory.foundation.text import estimate_tokens, normalise_name
+from jiuwen_memory.memory_core.config.graph import Language
+from jiuwen_memory.memory_core.graph.extraction.asking import Asker
+from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema, closed_object
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import RelationDef
+from jiuwen_memory.memory_core.graph.extraction.extraction_models import RelationExtraction
+from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
+from jiuwen_memory.memory_core.graph.extraction.reply import (
+    Reply,
+    UnusableReplyError,
+    folded,
+    is_placeholder,
+    read_id,
+    read_items,
+    read_text,
+)
+from jiuwen_memory.memory_core.graph.extraction.values import Fact, Mention, SourceText
+
+_KEYS: Final = ("relations", "extracted_relations", "facts", "relationships", "edges", "triples")
+_MARKS: Final = ("fact", "source", "source_id", "target", "target_id")
+_SOURCES: Final = ("source", "source_id", "source_name", "from", "subject", "head", "lhs")
+_TARGETS: Final = ("target", "target_id", "target_name", "to", "object", "tail", "rhs")
+_FACTS: Final = ("fact", "description", "sentence", "content", "statement")
+_NAMES: Final = ("name", "relation", "predicate", "relation_type", "type", "label")
+_SINCE: Final = ("valid_since", "since", "start", "valid_from", "start_time")
+_UNTIL: Final = ("valid_until", "until", "end", "valid_to", "end_time")
+_DEFAULT_NAME: Final = "related_to"
+_BOTH_NAMED: Final = 2
+
+
+async def ask_relations(
+    source: SourceText,
+    *,
+    mentions: Sequence[Mention],
+    types: Sequence[type[RelationDef]],
+    language: Language,
+    asker: Asker,
+) -> list[Fact]:
+    """Return the facts of a text about the things it mentions, each once; none is a proper answer.
+
+    Raises:
+        LLMCallError: the model failed or gave no usable answer.
+    """
+    if not mentions:
+        return []
+    labels = _labels(mentions)
+    variables = {
+        "entities": [{"id": number, "label": label} for number, label in enumerate(labels, start=1)],
+        "types": [_described(each, language) for each in types],
+        "speakers": list(source.speakers),
+        "history": cut_history(source),
+        "text": source.content,
+    }
+    form = AnswerForm(RelationExtraction, _changes(source, labels, types, language))
+    read = partial(_read, mentions=mentions, labels=labels, types=types)
+    return await asker.ask("relations", form, language=language, variables=variables, read=read)
+
+
+def _labels(mentions: Sequence[Mention]) -> list[str]:
+    """Return how each mention is listed: by name, and by its type where names repeat."""
+    names = [normalise_name(mention.name) for mention in mentions]
+    return [
+        mention.name if names.count(name) == 1 else f"{mention.name} ({mention.type_name})"
+        for mention, name in zip(mentions, names, strict=True)
+    ]
+
+
+def _described(kind: type[RelationDef], language: Language) -> dict[str, object]:
+    return {
+        "name": kind.name,
+        "description": kind.wording(language),
+        "lhs": list(kind.lhs),
+        "rhs": list(kind.rhs),
+        "fields": kind.fields(language),
+    }
+
+
+def _changes(
+    source: SourceText, labels: Sequence[str], types: Sequence[type[RelationDef]], language: Language
+) -> dict[str, JsonSchema]:
+    ends = {"enum": list(dict.fromkeys(labels))}
+    closing: dict[str, JsonSchema] = {
+        "relations": {"maxItems": max(10, estimate_tokens(source.content) // 8)},
+        "relations[].source": ends,
+        "relations[].target": ends,
+    }
+    names = dict.fromkeys(name for each in types for name in each.fields(language))
+    if not names:
+        return closing
+    items = RelationExtraction.multilingual_model_json_schema(language)["properties"]["relations"]["items"]
+    value = {"anyOf": [{"type": "string", "maxLength": 200}, {"type": "null"}]}
+    with_attributes = {**items["properties"], "attributes": closed_object(dict.fromkeys(names, value))}
+    # Changes apply in order: the item gets its attributes before its ends are narrowed.
+    return {"relations[]": closed_object(with_attributes), **closing}
+
+
+def _read(
+    reply: Reply, *, mentions: Sequence[Mention], labels: Sequence[str], types: Sequence[type[RelationDef]]
+) -> list[Fact]:
+    items = read_items(reply, keys=_KEYS, marks=_MARKS)
+    ends = _Ends(mentions, labels)
+    facts: list[Fact] = []
+    for item in items:
+        fact = _fact(item, ends=ends, types=types, reply=reply)
+        if fact is not None:
+            facts.append(fact)
+    if items and not facts:
+        raise UnusableReplyError("no item is a fact between listed things")
+    return _without_repeats(facts, mentions=mentions, reply=reply)
+
+
+class _Ends:
+    """Finds the mention that an answer means."""
+
+    def __init__(self, mentions: Sequence[Mention], labels: Sequence[str]) -> None:
+        self.count = len(mentions)
+        self.by_name: dict[str, int] = {}
+        for index, (mention, label) in enumerate(zip(mentions, labels, strict=True)):
+            for name in (label, f"{mention.name} ({mention.type_name})", mention.name):
+                self.by_name.setdefault(normalise_name(name), index)
+
+    def find(self, value: JsonValue) -> int | None:
+        """Return the position of the mention with this name or listed number, or None."""
+        if isinstance(value, dict):
+            fields = folded(value)
+            return self.find(fields.get("name", fields.get("id")))
+        if isinstance(value, str):
+            bare = re.sub(r"^\s*\[\d+\]\s*(?=\S)", "", value)
+            for name in (value, bare):
+                if normalise_name(name) in self.by_name:
+                    return self.by_name[normalise_name(name)]
+            listed = re.match(r"^\s*\[(\d+)\]", value)
+            value = listed.group(1) if listed else value
+        number = read_id(value)
+        return number - 1 if number is not None and 1 <= number <= self.count else None
+
+
+def _first(fields: dict[str, JsonValue], keys: Sequence[str]) -> JsonValue:
+    return next((fields[key] for key in keys if fields.get(key) not in (None, "")), None)
+
+
+def _fact(item: JsonValue, *, ends: _Ends, types: Sequence[type[RelationDef]], reply: Reply) -> Fact | None:
+    fields = folded(item) if isinstance(item, dict) else {}
+    content = " ".join(read_text(_first(fields, _FACTS)).split())
+    source, target = ends.find(_first(fields, _SOURCES)), ends.find(_first(fields, _TARGETS))
+    if not content:
+        reply.drop(item, "no fact")
+        return None
+    if source is None or target is None:
+        reply.drop(item, "an end that is not listed")
+        return None
+    name = " ".join(read_text(_first(fields, _NAMES)).split()) or _DEFAULT_NAME
+    kind = next((each for each in types if each.name.casefold() == name.casefold()), None)
+    return Fact(
+        name=kind.name if kind else name,
+        content=content,
+        source=source,
+        target=target,
+        since_words=read_text(_first(fields, _SINCE)),
+        until_words=read_text(_first(fields, _UNTIL)),
+        attributes=_attributes(fields.get("attributes"), kind),
+    )
+
+
+def _attributes(value: JsonValue, kind: type[RelationDef] | None) -> dict[str, JsonValue]:
+    if kind is None or not isinstance(value, dict):
+        return {}
+    given = {name: value.get(name) for name in kind.fields("en")}
+    return {name: part for name, part in given.items() if part is not None and not is_placeholder(str(part))}
+
+
+def _without_repeats(facts: Sequence[Fact], *, mentions: Sequence[Mention], reply: Reply) -> list[Fact]:
+    """Keep, of facts with the same words, those between the things that the words name, or else one of them.
+
+    A weak model repeats one sentence with end after end.
+    """
+    groups: dict[str, list[Fact]] = {}
+    for fact in facts:
+        alike = groups.setdefault(normalise_name(fact.content), [])
+        if all((fact.source, fact.target) != (other.source, other.target) for other in alike):
+            alike.append(fact)
+    kept: list[Fact] = []
+    for alike in groups.values():
+        best = max(_fit(fact, mentions) for fact in alike)
+        fitting = [fact for fact in alike if _fit(fact, mentions) == best]
+        chosen = fitting if best == _BOTH_NAMED else fitting[:1]
+        kept.extend(chosen)
+        for fact in alike:
+            if fact not in chosen:
+                reply.drop(fact.content, "the same fact again, between others")
+    return kept
+
+
+def _fit(fact: Fact, mentions: Sequence[Mention]) -> int:
+    """Return how many of a fact's different ends its words name."""
+    words = normalise_name(fact.content)
+    return sum(normalise_name(mentions[end].name) in words for end in {fact.source, fact.target})

@@ -1,0 +1,110 @@
+"""What is known of each entity now, in a few words? Calls the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from jiuwen_memory.memory_core.config.graph import Language
+from jiuwen_memory.memory_core.graph.extraction.asking import Asker
+from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema, closed_object
+from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntitySummaries
+from jiuwen_memory.memory_core.graph.extraction.questions.shared import in_batches, or_else
+from jiuwen_memory.memory_core.graph.extraction.reply import (
+    Reply,
+    UnusableReplyError,
+    folded,
+    is_placeholder,
+    read_keyed,
+    read_text,
+)
+from jiuwen_memory.memory_core.graph.extraction.values import SourceText, Summary, SummaryCase
+
+_KEYS: Final = ("summaries", "entities", "items")
+_TEXT_KEYS: Final = ("summary", "description", "content", "text", "name")
+_FACTS: Final = 12
+_LONGEST_FACT: Final = 200
+
+
+async def ask_summaries(
+    source: SourceText, cases: Sequence[SummaryCase], *, language: Language, batch_items: int, asker: Asker
+) -> list[Summary | None]:
+    """Return a new description of each entity, None where the old one stays.
+
+    A model that fails or gives no usable answer leaves all as it is, with a warning.
+    """
+    if not cases:
+        return []
+    return await in_batches(cases, batch_items, partial(_ask_batch, source, language=language, asker=asker))
+
+
+async def _ask_batch(
+    source: SourceText, cases: Sequence[SummaryCase], *, language: Language, asker: Asker
+) -> list[Summary | None]:
+    variables = {
+        "items": [_shown(case, number) for number, case in enumerate(cases, start=1)],
+        "has_fields": any(case.fields for case in cases),
+        "text": source.content,
+    }
+    keyed = {str(number): _value_schema(case) for number, case in enumerate(cases, start=1)}
+    form = AnswerForm(EntitySummaries, keyed=keyed)
+    question = asker.ask("summaries", form, language=language, variables=variables, read=partial(_read, cases=cases))
+    kept: list[Summary | None] = [None] * len(cases)
+    return await or_else(question, kept, ledger=asker.ledger, consequence="the old descriptions stay")
+
+
+def _shown(case: SummaryCase, number: int) -> dict[str, object]:
+    facts = [
+        fact if len(fact) <= _LONGEST_FACT else fact[:_LONGEST_FACT].rstrip() + "…" for fact in case.facts[:_FACTS]
+    ]
+    return {
+        "id": number,
+        "name": case.name,
+        "type": case.type_name,
+        "length": case.target_length,
+        "old": "" if is_placeholder(case.summary) else case.summary,
+        "absorbed": [text for text in case.absorbed if not is_placeholder(text)],
+        "facts": facts,
+        "fields": dict(case.fields),
+        "attributes": json.dumps(dict(case.attributes), ensure_ascii=False) if case.attributes else "",
+    }
+
+
+def _value_schema(case: SummaryCase) -> JsonSchema:
+    text: JsonSchema = {"type": "string", "maxLength": 2 * case.target_length}
+    if not case.fields:
+        return text
+    value: JsonSchema = {"anyOf": [{"type": "string", "maxLength": 200}, {"type": "null"}]}
+    return closed_object({"summary": text, "attributes": closed_object(dict.fromkeys(case.fields, value))})
+
+
+def _read(reply: Reply, *, cases: Sequence[SummaryCase]) -> list[Summary | None]:
+    answers = read_keyed(reply, count=len(cases), keys=_KEYS, marks=_TEXT_KEYS)
+    for number in answers.keys() - set(range(1, len(cases) + 1)):
+        reply.drop(str(number), "unknown id")
+    if not any(number in answers for number in range(1, len(cases) + 1)):
+        raise UnusableReplyError("no description")
+    summaries: list[Summary | None] = []
+    for number, case in enumerate(cases, start=1):
+        if number not in answers:
+            reply.drop(case.name, "no description came, the old one stays")
+        summaries.append(_summary(answers.get(number), case))
+    return summaries
+
+
+def _summary(answer: JsonValue, case: SummaryCase) -> Summary | None:
+    fields = folded(answer) if isinstance(answer, dict) else {"summary": answer}
+    text = next((read_text(fields[key]) for key in _TEXT_KEYS if key in fields), "")
+    given = fields.get("attributes")
+    attributes = {
+        name: value
+        for name, value in (given.items() if isinstance(given, dict) else ())
+        if name in case.fields and value is not None and not (isinstance(value, str) and is_placeholder(value))
+    }
+    if not text and not attributes:
+        return None
+    return Summary(content=text or case.summary, attributes=attributes)

@@ -1,0 +1,1 @@
+"""The graph memory: import `GraphMemory` from `jiuwen_memory.memory_core.graph.graph_memory.base`."""

@@ -1,0 +1,187 @@
+"""The questions of an add, each in the language and batch size its strategy wants. Calls the model through the asker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
+from jiuwen_memory.foundation.timepoint import format_seconds
+from jiuwen_memory.memory_core.graph.extraction import questions
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import HumanEntity
+from jiuwen_memory.memory_core.graph.extraction.values import (
+    Fact,
+    FilterCase,
+    Mention,
+    SourceText,
+    Summary,
+    SummaryCase,
+    Verdict,
+    VerdictCase,
+)
+from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import is_repeat
+from jiuwen_memory.memory_core.graph.graph_memory.services import Services
+from jiuwen_memory.memory_core.graph.graph_memory.states import Identity, Merge, Names
+
+FACTS_PER_SUMMARY = 12
+FACTS_PER_FILTER = 60
+
+
+async def ask_entities(source: SourceText, services: Services) -> list[Mention]:
+    """Return the named things of the text."""
+    language = services.strategy.question_language("entity", services.language)
+    return await questions.ask_entities(
+        source, types=services.entity_types, language=language, asker=services.asker
+    )
+
+
+async def ask_timezone(source: SourceText, services: Services) -> tzinfo | None:
+    """Return the zone the text is spoken in, if it tells."""
+    return await questions.ask_timezone(source, language=services.language, asker=services.asker)
+
+
+async def ask_relations(source: SourceText, mentions: Sequence[Mention], services: Services) -> list[Fact]:
+    """Return the facts of the text about its named things."""
+    if not mentions:
+        return []
+    language = services.strategy.question_language("relation", services.language)
+    return await questions.ask_relations(
+        source, mentions=mentions, types=services.relation_types, language=language, asker=services.asker
+    )
+
+
+async def ask_entity_duplicates(source: SourceText, names: Names, services: Services) -> list[tuple[int, ...]]:
+    """Return, for each case, the numbers of the stored entities that are the same."""
+    if not names.cases:
+        return []
+    return await questions.ask_entity_duplicates(
+        source,
+        names.cases,
+        language=services.strategy.question_language("entity_dedupe", services.language),
+        judge_items=services.strategy.judge_items,
+        asker=services.asker,
+    )
+
+
+async def ask_summaries(
+    source: SourceText,
+    identity: Identity,
+    relations: Sequence[Relation],
+    *,
+    candidates: Sequence[Sequence[Relation]],
+    services: Services,
+) -> dict[str, Summary]:
+    """Return new summaries by entity; an entity of which the text only repeats what is known is not asked about."""
+    repeated = {
+        relation.uuid
+        for relation, stored in zip(relations, candidates, strict=True)
+        if is_repeat(relation, stored)
+    }
+    absorbed = {merge.target.uuid: merge.absorbed for merge in identity.merges}
+    nodes: list[Entity] = []
+    cases: list[SummaryCase] = []
+    for node in {node.uuid: node for node in identity.nodes}.values():
+        about = [relation for relation in relations if node.uuid in (relation.lhs, relation.rhs)]
+        fresh = [relation for relation in about if relation.uuid not in repeated]
+        if node.content and about and not fresh and node.uuid not in absorbed:
+            continue
+        nodes.append(node)
+        cases.append(_summary_case(node, fresh, absorbed=absorbed.get(node.uuid, ()), services=services))
+    if not cases:
+        return {}
+    answers = await questions.ask_summaries(
+        source,
+        cases,
+        language=services.language,
+        batch_items=services.strategy.batch_items,
+        asker=services.asker,
+    )
+    return {node.uuid: answer for node, answer in zip(nodes, answers, strict=True) if answer is not None}
+
+
+def _summary_case(
+    node: Entity, relations: Sequence[Relation], *, absorbed: Sequence[Entity], services: Services
+) -> SummaryCase:
+    fields = next(
+        (kind.fields(services.language) for kind in services.entity_types if kind.name == node.obj_type), {}
+    )
+    target = services.strategy.summary_target
+    return SummaryCase(
+        name=node.name,
+        type_name=node.obj_type,
+        summary=node.content,
+        attributes=node.attributes,
+        facts=tuple(relation.content_text for relation in relations[:FACTS_PER_SUMMARY]),
+        absorbed=tuple(each.content for each in absorbed if each.content),
+        target_length=target * 2 if node.obj_type == HumanEntity.name else target,
+        fields=fields,
+    )
+
+
+async def ask_relation_verdicts(
+    source: SourceText,
+    relations: Sequence[Relation],
+    *,
+    candidates: Sequence[Sequence[Relation]],
+    services: Services,
+) -> tuple[Verdict, ...]:
+    """Return one verdict per new relation; what is an exact repeat, or has nothing beside it, is not asked."""
+    verdicts = [Verdict()] * len(relations)
+    open_numbers = [
+        number
+        for number, (relation, stored) in enumerate(zip(relations, candidates, strict=True))
+        if stored and not is_repeat(relation, stored)
+    ]
+    if not open_numbers or not services.strategy.merge_relations:
+        return tuple(verdicts)
+    cases = [
+        VerdictCase(_dated(relations[number]), tuple(_dated(each) for each in candidates[number]))
+        for number in open_numbers
+    ]
+    answers = await questions.ask_relation_verdicts(
+        source,
+        cases,
+        language=services.language,
+        judge_items=services.strategy.judge_items,
+        asker=services.asker,
+    )
+    for number, answer in zip(open_numbers, answers, strict=True):
+        verdicts[number] = answer
+    return tuple(verdicts)
+
+
+def _dated(relation: Relation) -> str:
+    """Return a fact with the time it holds, where that is known."""
+    times = [
+        format_seconds(seconds, offset, precision or "second")
+        for seconds, offset, precision in (
+            (relation.valid_since, relation.offset_since, relation.precision_since),
+            (relation.valid_until, relation.offset_until, relation.precision_until),
+        )
+        if seconds is not None
+    ]
+    return f"{relation.content_text} ({' – '.join(times)})" if times else relation.content_text
+
+
+async def ask_relation_filter(
+    merges: Sequence[Merge], rewired: Sequence[Sequence[Relation]], services: Services
+) -> tuple[tuple[int, ...] | None, ...]:
+    """Return, per merge, the numbers of the moved facts that still make sense, or None for all of them."""
+    kept: list[tuple[int, ...] | None] = [None] * len(merges)
+    asked = [number for number, facts in enumerate(rewired) if 0 < len(facts) <= FACTS_PER_FILTER]
+    if not asked or not services.strategy.merge_filter:
+        return tuple(kept)
+    cases = [
+        FilterCase(
+            merges[number].target.name,
+            merges[number].target.content,
+            tuple(relation.content_text for relation in rewired[number]),
+        )
+        for number in asked
+    ]
+    answers = await questions.ask_relation_filter(
+        cases, language=services.language, judge_items=services.strategy.judge_items, asker=services.asker
+    )
+    for number, answer in zip(asked, answers, strict=True):
+        kept[number] = answer
+    return tuple(kept)

@@ -1,0 +1,53 @@
+"""The write path: from a text to the plan of what shall change in the graph. Reads and asks; writes nothing."""
+
+from __future__ import annotations
+
+from jiuwen_memory.foundation.concurrency import together
+from jiuwen_memory.memory_core.graph.graph_memory import ask, recall, resolve
+from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
+from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
+from jiuwen_memory.memory_core.graph.graph_memory.services import Services
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+
+
+async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate:
+    """Return what one text changes in the graph of its user, after three rounds of questions to the model."""
+    history = await recall.recall_episodes(request, services)
+    source = resolve.resolve_source(request, history)
+    episode = resolve.resolve_episode(request, history, services.language)
+
+    found, zone = await together(ask.ask_entities(source, services), ask.ask_timezone(source, services))
+    mentions = resolve.resolve_mentions(found, request.speakers, services.storage)
+
+    known = await recall.recall_entities(mentions, request, services)
+    names = resolve.resolve_names(mentions, known, speakers=request.speakers, strategy=services.strategy)
+    facts, duplicates = await together(
+        ask.ask_relations(source, mentions, services), ask.ask_entity_duplicates(source, names, services)
+    )
+    identity = resolve.resolve_identity(mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode)
+    relations = resolve.resolve_relations(
+        facts, identity, zone=zone, request=request, episode=episode, storage=services.storage
+    )
+
+    stored = await recall.recall_relations(relations, identity, request=request, services=services)
+    rewired = postprocess.resolve_rewired(identity.merges, stored)
+    candidates = postprocess.resolve_candidates(relations, stored, rewired)
+    summaries, verdicts, kept = await together(
+        ask.ask_summaries(source, identity, relations, candidates=candidates, services=services),
+        ask.ask_relation_verdicts(source, relations, candidates=candidates, services=services),
+        ask.ask_relation_filter(identity.merges, rewired, services),
+    )
+    return postprocess.assemble_update(
+        postprocess.Pieces(
+            episode=episode,
+            identity=resolve.without_silent(identity, found, facts),
+            relations=relations,
+            known=stored,
+            rewired=rewired,
+            candidates=candidates,
+            verdicts=verdicts,
+            kept=kept,
+            summaries=summaries,
+        ),
+        services.storage,
+    )

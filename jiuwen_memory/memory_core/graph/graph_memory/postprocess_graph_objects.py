@@ -1,0 +1,376 @@
+"""Puts the finished pieces of a plan together: counts, references in both directions, limits. Values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
+from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
+from jiuwen_memory.foundation.text import cut_bytes, normalise_name, query_tokens
+from jiuwen_memory.memory_core.graph.extraction.values import Summary, Verdict
+from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
+from jiuwen_memory.memory_core.graph.graph_memory.resolve import FACT_SELF
+from jiuwen_memory.memory_core.graph.graph_memory.states import (
+    Draft,
+    GraphMemUpdate,
+    Identity,
+    KnownRelations,
+    Merge,
+)
+
+LABELS_KEPT = 64
+"""Aliases and sources kept of one object, the newest."""
+CHANGE_WORDS = (
+    "now", "no longer", "not any more", "anymore", "moved", "left", "quit", "changed", "switched", "instead", "replaced",
+    "used to", "new", "became", "corrected", "actually", "wrong",
+    "现在", "不再", "已经", "搬", "换", "改", "离职", "离开", "辞", "新", "其实", "不是", "更正", "变成", "取代",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Everything that was found out about one text, ready to become an update.
+
+    `kept` holds, per merge, the numbers of its rewired relations that still make sense (None: all of them).
+    `verdicts` and `candidates` go with `relations`, one each.
+    """
+
+    episode: Episode
+    identity: Identity
+    relations: tuple[Relation, ...]
+    known: KnownRelations
+    rewired: tuple[tuple[Relation, ...], ...] = ()
+    candidates: tuple[tuple[Relation, ...], ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    kept: tuple[tuple[int, ...] | None, ...] = ()
+    summaries: Mapping[str, Summary] = field(default_factory=dict)
+
+
+def resolve_rewired(merges: Sequence[Merge], known: KnownRelations) -> tuple[tuple[Relation, ...], ...]:
+    """Return, per merge, the stored relations of the absorbed entities with their ends moved to the target."""
+    moved = {each.uuid: merge.target.uuid for merge in merges for each in merge.absorbed}
+    rewired: list[tuple[Relation, ...]] = []
+    taken: set[str] = set()
+    for merge in merges:
+        absorbed = {each.uuid for each in merge.absorbed}
+        mine = [
+            relation
+            for relation in known.of_merged
+            if not absorbed.isdisjoint((relation.lhs, relation.rhs)) and relation.uuid not in taken
+        ]
+        taken.update(relation.uuid for relation in mine)
+        rewired.append(tuple(_moved(relation, moved) for relation in mine))
+    return tuple(rewired)
+
+
+def _moved(relation: Relation, moved: Mapping[str, str]) -> Relation:
+    lhs, rhs = moved.get(relation.lhs, relation.lhs), moved.get(relation.rhs, relation.rhs)
+    obj_type = FACT_SELF if lhs == rhs and relation.ends == "entity" else relation.obj_type
+    return relation.revise(lhs=lhs, rhs=rhs, obj_type=obj_type)
+
+
+def resolve_candidates(
+    relations: Sequence[Relation], known: KnownRelations, rewired: Sequence[Sequence[Relation]]
+) -> tuple[tuple[Relation, ...], ...]:
+    """Return the stored relations each new one is judged against, in their version after the merges."""
+    moved = {relation.uuid: relation for group in rewired for relation in group}
+    results = []
+    for relation, candidates in zip(relations, known.candidates, strict=True):
+        newest = [moved.get(candidate.uuid, candidate) for candidate in candidates]
+        listed = {candidate.uuid for candidate in newest}
+        repeats = [each for each in moved.values() if each.uuid not in listed and is_same_fact(each, relation)]
+        results.append((*repeats, *newest))
+    return tuple(results)
+
+
+def is_repeat(relation: Relation, candidates: Sequence[Relation]) -> bool:
+    """Tell whether a new relation states what a stored one states already, in the same words."""
+    return any(is_same_fact(candidate, relation) for candidate in candidates)
+
+
+def assemble_update(pieces: Pieces, storage: GraphStoreStorageConfig) -> GraphMemUpdate:
+    """Return the plan: the difference between what is stored and what shall be."""
+    warnings: list[str] = []
+    draft = Draft(_stored(pieces))
+    draft.put(pieces.episode)
+    _put_entities(draft, pieces)
+    for merge in pieces.identity.merges:
+        _put_merge(draft, merge)
+    _put_rewired(draft, pieces)
+    for relation, candidates, verdict in zip(pieces.relations, pieces.candidates, pieces.verdicts, strict=True):
+        _put_relation(draft, relation, candidates=candidates, verdict=verdict, pieces=pieces, warnings=warnings)
+    _put_summaries(draft, pieces, storage=storage, warnings=warnings)
+    _put_references(draft, pieces, storage)
+    return replace(draft.update(), warnings=warnings)
+
+
+def _stored(pieces: Pieces) -> Iterable[Entity | Relation | Episode]:
+    known = pieces.known
+    yield from (node for node in pieces.identity.nodes if node.mention_count)
+    for merge in pieces.identity.merges:
+        yield merge.target
+        yield from merge.absorbed
+    for candidates in known.candidates:
+        yield from candidates
+    yield from known.of_merged
+    yield from known.episodes_of_merged
+
+
+def _put_entities(draft: Draft, pieces: Pieces) -> None:
+    """Count one mention per entity and episode."""
+    seen_at = pieces.episode.valid_since
+    names: dict[str, list[str]] = {}
+    for mention, node in zip(pieces.identity.mentions, pieces.identity.nodes, strict=True):
+        names.setdefault(node.uuid, []).append(mention.name)
+    for node in {node.uuid: node for node in pieces.identity.nodes}.values():
+        draft.put(
+            node.revise(
+                aliases=_names([*node.aliases, *names[node.uuid]], but=node.name),
+                mention_count=node.mention_count + 1,
+                first_mentioned_at=_earliest(node.first_mentioned_at, seen_at),
+                last_mentioned_at=_latest(node.last_mentioned_at, seen_at),
+                sources=newest([*node.sources, pieces.episode.source], LABELS_KEPT),
+            )
+        )
+
+
+def _put_merge(draft: Draft, merge: Merge) -> None:
+    """Fuse the absorbed entities into the target; what they were is recorded in `merged_from`."""
+    target = draft.get(Entity, merge.target.uuid) or merge.target
+    for each in merge.absorbed:
+        target = target.revise(
+            aliases=_names([*target.aliases, each.name, *each.aliases], but=target.name),
+            attributes={**each.attributes, **target.attributes},
+            content=target.content or each.content,
+            relations=[*each.relations, *target.relations],
+            episodes=[*each.episodes, *target.episodes],
+            sources=newest([*each.sources, *target.sources], LABELS_KEPT),
+            mention_count=target.mention_count + each.mention_count,
+            first_mentioned_at=_earliest(target.first_mentioned_at, each.first_mentioned_at),
+            last_mentioned_at=_latest(target.last_mentioned_at, each.last_mentioned_at),
+            merged_from=[*target.merged_from, *each.merged_from, _record(each)],
+        )
+        draft.remove(each.uuid)
+    draft.put(target)
+
+
+def _record(entity: Entity) -> dict[str, str | int]:
+    return {
+        "uuid": entity.uuid,
+        "name": entity.name,
+        "obj_type": entity.obj_type,
+        "content": entity.content,
+        "mention_count": entity.mention_count,
+        "created_at": entity.created_at,
+    }
+
+
+def _put_rewired(draft: Draft, pieces: Pieces) -> None:
+    """Move relations of absorbed entities to their target, drop the irrelevant, fold what became equal."""
+    for group, kept in zip(pieces.rewired, pieces.kept, strict=True):
+        for number, relation in enumerate(group):
+            if kept is not None and number not in kept:
+                draft.remove(relation.uuid)
+                continue
+            twin = next((each for each in draft.all(Relation) if _is_twin(each, relation)), None)
+            if twin is None:
+                draft.put(relation)
+            else:
+                draft.put(_folded(twin, relation))
+                draft.remove(relation.uuid)
+    absorbed = pieces.identity.absorbed
+    for episode in pieces.known.episodes_of_merged:
+        entities = list(dict.fromkeys(absorbed.get(uuid, uuid) for uuid in episode.entities))
+        draft.put(episode.revise(entities=entities))
+
+
+def _is_twin(first: Relation, second: Relation) -> bool:
+    return first.uuid != second.uuid and first.kind == second.kind and is_same_fact(first, second)
+
+
+def _put_relation(
+    draft: Draft,
+    relation: Relation,
+    *,
+    candidates: Sequence[Relation],
+    verdict: Verdict,
+    pieces: Pieces,
+    warnings: list[str],
+) -> None:
+    """Store a new fact, or count it as one more mention of a fact that is there, and apply what was judged."""
+    known = [draft.get(Relation, candidate.uuid) for candidate in candidates]
+    same = [each for each in known if each and is_same_fact(each, relation)][:1]
+    for number in verdict.same:
+        judged = known[number]
+        if judged and judged not in same and {judged.lhs, judged.rhs} == {relation.lhs, relation.rhs}:
+            same.append(judged)
+    if same:
+        kept = _folded(same[0], relation)
+        for other in same[1:]:
+            kept = _folded(kept, other)
+            draft.remove(other.uuid)
+        draft.put(kept)
+        return
+    draft.put(relation)
+    for number in verdict.contradicts:
+        judged = known[number]
+        if judged and _supports_contradiction(judged, relation, pieces=pieces):
+            _supersede(draft, judged, relation)
+        elif judged:
+            warnings.append(f"Kept beside each other, nothing shows a change: {judged.content!r}, {relation.content!r}")
+    for kind, numbers in verdict.links.items():
+        for judged in filter(None, (known[number] for number in numbers)):
+            if judged.uuid in draft:
+                draft.put(_link(kind, relation, judged))
+
+
+def _folded(kept: Relation, other: Relation) -> Relation:
+    """Return one relation for two that state the same: counts added, evidence united, missing times filled in."""
+    times = {}
+    if kept.valid_since is None and other.valid_since is not None:
+        times = {name: getattr(other, name) for name in ("valid_since", "offset_since", "precision_since")}
+    if kept.stated_until is None and other.stated_until is not None and not kept.superseded_by:
+        times |= {
+            name: getattr(other, name)
+            for name in ("stated_until", "stated_offset", "stated_precision")
+            + ("valid_until", "offset_until", "precision_until")
+        }
+    return kept.revise(
+        episodes=list(dict.fromkeys([*kept.episodes, *other.episodes])),
+        sources=newest([*kept.sources, *other.sources], LABELS_KEPT),
+        mention_count=kept.mention_count + other.mention_count,
+        first_mentioned_at=_earliest(kept.first_mentioned_at, other.first_mentioned_at),
+        last_mentioned_at=_latest(kept.last_mentioned_at, other.last_mentioned_at),
+        qualifiers={**other.qualifiers, **kept.qualifiers},
+        **times,
+    )
+
+
+def _supports_contradiction(stored: Relation, new: Relation, *, pieces: Pieces) -> bool:
+    """Tell whether anything beside the model's word says that one fact replaces the other.
+
+    They must have the same ends, or the same subject and the same kind of fact: an equal name, a telling word in
+    common, or a text that speaks of change.
+    """
+    if {stored.lhs, stored.rhs} == {new.lhs, new.rhs}:
+        return True
+    if stored.lhs != new.lhs:
+        return False
+    subject = next((node.name for node in pieces.identity.nodes if node.uuid == new.lhs), "")
+    about = set(query_tokens(subject).split())
+    common = set(query_tokens(stored.search_text).split()) & set(query_tokens(new.search_text).split()) - about
+    text = pieces.episode.content.casefold()
+    return bool(common) or stored.name_norm == new.name_norm or any(word in text for word in CHANGE_WORDS)
+
+
+def _supersede(draft: Draft, stored: Relation, new: Relation) -> None:
+    """Let the later of two contradicting facts end the earlier one; it stays in the graph."""
+    earlier, later = stored, new
+    if stored.valid_since is not None and new.valid_since is not None and new.valid_since < stored.valid_since:
+        earlier, later = new, stored
+    times: dict[str, object] = {}
+    if later.valid_since is not None and (earlier.stated_until is None or later.valid_since < earlier.stated_until):
+        times = {
+            "valid_until": later.valid_since,
+            "offset_until": later.offset_since,
+            "precision_until": later.precision_since,
+        }
+    draft.put(
+        earlier.revise(
+            superseded_by=list(dict.fromkeys([*earlier.superseded_by, later.uuid])),
+            expired_at=earlier.expired_at or new.created_at,
+            **times,
+        )
+    )
+
+
+def _link(kind: str, relation: Relation, other: Relation) -> Relation:
+    return Relation.model_validate(
+        {
+            "user_id": relation.user_id,
+            "language": relation.language,
+            "obj_type": "Link",
+            "kind": kind,
+            "ends": "relation",
+            "name": kind,
+            "content": f"{cut_bytes(relation.content, 2000)} → {cut_bytes(other.content, 2000)}",
+            "lhs": relation.uuid,
+            "rhs": other.uuid,
+            "lhs_origin": relation.uuid,
+            "rhs_origin": other.uuid,
+            "episodes": relation.episodes,
+            "sources": relation.sources,
+            "first_mentioned_at": relation.first_mentioned_at,
+            "last_mentioned_at": relation.last_mentioned_at,
+            "created_at": relation.created_at,
+        }
+    )
+
+
+def _put_summaries(
+    draft: Draft, pieces: Pieces, *, storage: GraphStoreStorageConfig, warnings: list[str]
+) -> None:
+    for uuid, summary in pieces.summaries.items():
+        entity = draft.get(Entity, uuid)
+        if entity is None:
+            continue
+        content = cut_bytes(summary.content, storage.content // 4)
+        if content != summary.content:
+            warnings.append(f"The summary of {entity.name!r} was cut to what the store can hold.")
+        draft.put(
+            entity.revise(
+                content=content or entity.content, attributes={**entity.attributes, **summary.attributes}
+            )
+        )
+
+
+def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConfig) -> None:
+    """Point entities at their relations and episodes, and the episode at its entities, within the limits."""
+    of_entity: dict[str, list[str]] = {}
+    for relation in draft.all(Relation):
+        if relation.ends == "entity":
+            for end in {relation.lhs, relation.rhs}:
+                of_entity.setdefault(end, []).append(relation.uuid)
+    mentioned = {node.uuid for node in pieces.identity.nodes}
+    gone = {relation.uuid for relation in _all_relations(pieces)} - {each.uuid for each in draft.all(Relation)}
+    for entity in draft.all(Entity):
+        episodes = [*entity.episodes, pieces.episode.uuid] if entity.uuid in mentioned else entity.episodes
+        relations = [uuid for uuid in [*entity.relations, *of_entity.get(entity.uuid, [])] if uuid not in gone]
+        draft.put(
+            entity.revise(
+                relations=newest(relations, storage.relations),
+                episodes=newest(episodes, storage.episodes),
+            )
+        )
+    for relation in draft.all(Relation):
+        draft.put(relation.revise(episodes=newest(relation.episodes, storage.episodes)))
+    draft.put(
+        pieces.episode.revise(entities=newest([node.uuid for node in pieces.identity.nodes], storage.entities))
+    )
+
+
+def _all_relations(pieces: Pieces) -> Iterable[Relation]:
+    yield from pieces.known.of_merged
+    for candidates in pieces.known.candidates:
+        yield from candidates
+
+
+def newest(values: Iterable[str], limit: int) -> list[str]:
+    """Return the distinct values, the last `limit` of them, in the order in which they first came."""
+    return [value for value in dict.fromkeys(values) if value][-limit:]
+
+
+def _names(names: Iterable[str], *, but: str) -> list[str]:
+    """Return names that differ by more than case and spacing from each other and from `but`."""
+    distinct = {normalise_name(name): name for name in names}
+    distinct.pop(normalise_name(but), None)
+    return newest(distinct.values(), LABELS_KEPT)
+
+
+def _earliest(first: int | None, second: int | None) -> int | None:
+    return min(filter(lambda each: each is not None, (first, second)), default=None)  # type: ignore[type-var]
+
+
+def _latest(first: int | None, second: int | None) -> int | None:
+    return max(filter(lambda each: each is not None, (first, second)), default=None)  # type: ignore[type-var]

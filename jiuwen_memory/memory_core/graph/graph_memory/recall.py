@@ -1,0 +1,300 @@
+"""What the memory already knows about a new text. Reads the store, never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
+
+from jiuwen_memory.foundation.concurrency import together
+from jiuwen_memory.foundation.store.graph.base import SearchQuery
+from jiuwen_memory.foundation.store.graph.constants import (
+    ENTITY_COLLECTION,
+    EPISODE_COLLECTION,
+    RELATION_COLLECTION,
+)
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
+from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lte
+from jiuwen_memory.foundation.text import normalise_name, query_tokens
+from jiuwen_memory.memory_core.graph.extraction.values import Mention
+from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
+from jiuwen_memory.memory_core.graph.graph_memory.services import Services, Vector
+from jiuwen_memory.memory_core.graph.graph_memory.states import (
+    History,
+    Identity,
+    KnownEntities,
+    KnownRelations,
+)
+
+Object = TypeVar("Object", bound=BaseGraphObject)
+
+RECALL_WORDS = 40
+"""Distinct words of a text that BM25 is asked for; every further one costs time and brings little."""
+PAIR_LIMIT = 20
+"""Stored relations beside a new one up to which shared words rank them; beyond, it gets a search of its own."""
+HUB_DEGREE = 50
+"""Relations from which on an entity is a hub: of a hub only relations of the same name are read, and searches do the rest."""
+EDGE_LIMIT = 500
+"""Stored relations read for all ends of a text at once."""
+SEARCHES_AT_ONCE = 4
+EPISODE_LIMIT = 1000
+
+
+async def recall_repeat(request: AddRequest, services: Services) -> Episode | None:
+    """Return the stored episode this part repeats, if the caller gave a time or a key to recognise it by."""
+    if request.idempotency_key:
+        same = eq("idempotency_key", request.idempotency_key) & eq("part", request.part)
+    elif request.is_repeatable:
+        same = eq("content_hash", request.content_hash) & eq("valid_since", request.reference.seconds)
+    else:
+        return None
+    found = await services.store.query(
+        EPISODE_COLLECTION, user=filter_user(request.user_id), expr=same, limit=1, consistency="strong"
+    )
+    return _of_type(found, Episode)[0] if found else None
+
+
+async def recall_episodes(request: AddRequest, services: Services) -> History:
+    """Return the earlier episodes that a reader of the new text should know."""
+    (vector,) = await services.embedder.embed_documents([request.text])
+    recall = services.strategy.recall_episode
+    conditions: list[QueryExpr] = []
+    if recall.exclude_future_results:
+        conditions.append(lte("valid_since", request.reference.seconds))
+    if recall.same_kind:
+        conditions.append(eq("obj_type", request.kind.name))
+    (hits,) = await services.store.search(
+        EPISODE_COLLECTION,
+        [SearchQuery(_telling_words(request.text), vector)],
+        user=filter_user(request.user_id),
+        rank=recall.rank_config,
+        limit=recall.top_k,
+        expr=chain_filters(*conditions) if conditions else None,
+    )
+    good = [hit.found for hit in hits if hit.score >= recall.threshold]
+    return History(tuple(_of_type(good, Episode)), vector)
+
+
+async def recall_entities(mentions: Sequence[Mention], request: AddRequest, services: Services) -> KnownEntities:
+    """Return the stored entities that the mentions may mean: one scalar query, then one search for all the rest."""
+    if not mentions:
+        return KnownEntities()
+    named, in_session = await together(
+        _entities_named(mentions, request, services), _entities_in_session(request, services)
+    )
+    same_name = tuple(named.get(normalise_name(mention.name), ()) for mention in mentions)
+    rest = [mention for mention, found in zip(mentions, same_name, strict=True) if not found]
+    vectors = dict(
+        zip(
+            [mention.name for mention in rest],
+            await services.embedder.embed_documents([mention.name for mention in rest]),
+            strict=True,
+        )
+    )
+    similar = await _entities_like(rest, vectors, request=request, services=services)
+    return KnownEntities(
+        same_name=same_name,
+        similar=tuple(similar.get(mention, ()) for mention in mentions),
+        vectors=vectors,
+        in_session=in_session,
+    )
+
+
+async def _entities_named(
+    mentions: Sequence[Mention], request: AddRequest, services: Services
+) -> dict[str, tuple[Entity, ...]]:
+    found = await services.store.query(
+        ENTITY_COLLECTION,
+        user=filter_user(request.user_id),
+        expr=in_list("name_norm", [normalise_name(mention.name) for mention in mentions]),
+        consistency="strong",
+    )
+    named: dict[str, tuple[Entity, ...]] = {}
+    for entity in sorted(_of_type(found, Entity), key=lambda each: (-each.mention_count, each.created_at)):
+        named[entity.name_norm] = (*named.get(entity.name_norm, ()), entity)
+    return named
+
+
+async def _entities_in_session(request: AddRequest, services: Services) -> frozenset[str]:
+    if not request.session_id:
+        return frozenset()
+    episodes = await services.store.query(
+        EPISODE_COLLECTION,
+        user=filter_user(request.user_id),
+        expr=eq("session_id", request.session_id),
+        limit=EPISODE_LIMIT,
+        output_fields=["entities"],
+    )
+    return frozenset(uuid for episode in _of_type(episodes, Episode) for uuid in episode.entities)
+
+
+async def _entities_like(
+    mentions: Sequence[Mention], vectors: Mapping[str, Vector], *, request: AddRequest, services: Services
+) -> dict[Mention, tuple[Entity, ...]]:
+    if not mentions:
+        return {}
+    recall = services.strategy.recall_entity
+    results = await services.store.search(
+        ENTITY_COLLECTION,
+        [SearchQuery(mention.name, vectors[mention.name]) for mention in mentions],
+        user=filter_user(request.user_id),
+        rank=recall.rank_config,
+        limit=recall.top_k + 2,
+        pool=recall.top_k + 2,
+    )
+    similar: dict[Mention, tuple[Entity, ...]] = {}
+    for mention, hits in zip(mentions, results, strict=True):
+        good = _of_type([hit.found for hit in hits if hit.score >= recall.threshold], Entity)
+        if recall.same_kind:
+            good = [entity for entity in good if entity.obj_type == mention.type_name]
+        similar[mention] = tuple(good[: recall.top_k])
+    return similar
+
+
+async def recall_relations(
+    new: Sequence[Relation], identity: Identity, *, request: AddRequest, services: Services
+) -> KnownRelations:
+    """Return the stored facts that new ones may repeat or contradict, and what hangs on entities to be fused."""
+    hubs = {node.uuid for node in identity.nodes if len(node.relations) >= HUB_DEGREE}
+    merged = list(identity.absorbed)
+    beside, of_merged = await together(
+        _relations_beside(new, hubs=hubs, request=request, services=services),
+        _relations_of(merged, request=request, services=services),
+    )
+    episodes = await _episodes_of(merged, request=request, services=services)
+    return KnownRelations(
+        candidates=beside.candidates, of_merged=of_merged, episodes_of_merged=episodes, vectors=beside.vectors
+    )
+
+
+async def _relations_beside(
+    new: Sequence[Relation], *, hubs: Collection[str], request: AddRequest, services: Services
+) -> KnownRelations:
+    if not new or not services.strategy.merge_relations:
+        return KnownRelations(candidates=((),) * len(new))
+    ends = list(dict.fromkeys(end for relation in new for end in (relation.lhs, relation.rhs)))
+    quiet = [end for end in ends if end not in hubs]
+    busy = [end for end in ends if end in hubs]
+    same_names = in_list("name_norm", [relation.name_norm for relation in new])
+    found = await services.store.query(
+        RELATION_COLLECTION,
+        user=filter_user(request.user_id),
+        expr=_touching(quiet) | (_touching(busy) & same_names) if busy else _touching(quiet),
+        limit=EDGE_LIMIT,
+        consistency="strong",
+    )
+    stored = _of_type(found, Relation)
+    beside = [[each for each in stored if _share_an_end(each, relation)] for relation in new]
+    crowded = [
+        number
+        for number, relation in enumerate(new)
+        if len(beside[number]) > PAIR_LIMIT or not {relation.lhs, relation.rhs}.isdisjoint(busy)
+    ]
+    searched, vectors = await _search_beside([new[number] for number in crowded], request=request, services=services)
+    by_number = dict(zip(crowded, searched, strict=True))
+    top_k = services.strategy.recall_relation.top_k
+    return KnownRelations(
+        candidates=tuple(
+            _best_candidates(
+                relation, [*by_number.get(number, ()), *beside[number]], top_k=top_k, ranked=number in by_number
+            )
+            for number, relation in enumerate(new)
+        ),
+        vectors=vectors,
+    )
+
+
+async def _search_beside(
+    crowded: Sequence[Relation], *, request: AddRequest, services: Services
+) -> tuple[list[tuple[Relation, ...]], dict[str, Vector]]:
+    recall = services.strategy.recall_relation
+    texts = [relation.content_text for relation in crowded]
+    vectors = await services.embedder.embed_documents(texts)
+
+    async def search(relation: Relation, vector: Vector) -> tuple[Relation, ...]:
+        (hits,) = await services.store.search(
+            RELATION_COLLECTION,
+            [SearchQuery(relation.content_text, vector)],
+            user=filter_user(request.user_id),
+            rank=recall.rank_config,
+            limit=recall.top_k,
+            expr=_touching([relation.lhs, relation.rhs]),
+        )
+        return tuple(_of_type([hit.found for hit in hits if hit.score >= recall.threshold], Relation))
+
+    results: list[tuple[Relation, ...]] = []
+    for start in range(0, len(crowded), SEARCHES_AT_ONCE):
+        group = list(zip(crowded, vectors, strict=True))[start : start + SEARCHES_AT_ONCE]
+        results.extend(await together(*(search(relation, vector) for relation, vector in group)))
+    return results, dict(zip(texts, vectors, strict=True))
+
+
+def _best_candidates(
+    relation: Relation, candidates: Sequence[Relation], *, top_k: int, ranked: bool
+) -> tuple[Relation, ...]:
+    """Return exact repeats first, then the best `top_k`: as searched, or by ends and words in common."""
+    distinct = list({each.uuid: each for each in candidates}.values())
+    exact = [each for each in distinct if is_same_fact(each, relation)]
+    others = [each for each in distinct if not is_same_fact(each, relation)]
+    if not ranked:
+        words = set(query_tokens(relation.content_text).split())
+        others.sort(
+            key=lambda each: (
+                {each.lhs, each.rhs} != {relation.lhs, relation.rhs},
+                -len(words & set(query_tokens(each.content_text).split())),
+            )
+        )
+    return (*exact, *others[:top_k])
+
+
+def is_same_fact(first: Relation, second: Relation) -> bool:
+    """Tell whether two relations state the same between the same ends, in the same words."""
+    return (
+        first.lhs == second.lhs
+        and first.rhs == second.rhs
+        and normalise_name(first.content_text) == normalise_name(second.content_text)
+    )
+
+
+async def _relations_of(merged: Collection[str], *, request: AddRequest, services: Services) -> tuple[Relation, ...]:
+    if not merged:
+        return ()
+    found = await services.store.query(
+        RELATION_COLLECTION,
+        user=filter_user(request.user_id),
+        expr=in_list("lhs", merged) | in_list("rhs", merged),
+        consistency="strong",
+    )
+    return tuple(_of_type(found, Relation))
+
+
+async def _episodes_of(merged: Collection[str], *, request: AddRequest, services: Services) -> tuple[Episode, ...]:
+    if not merged:
+        return ()
+    entities = await services.store.query(
+        ENTITY_COLLECTION, user=filter_user(request.user_id), ids=list(merged), output_fields=["episodes"]
+    )
+    episodes = await services.store.query(
+        EPISODE_COLLECTION,
+        user=filter_user(request.user_id),
+        ids=list(dict.fromkeys(uuid for entity in _of_type(entities, Entity) for uuid in entity.episodes)),
+        consistency="strong",
+    )
+    return tuple(_of_type(episodes, Episode))
+
+
+def _touching(ends: Sequence[str]) -> QueryExpr:
+    return eq("kind", "fact") & (in_list("lhs", ends) | in_list("rhs", ends))
+
+
+def _share_an_end(first: Relation, second: Relation) -> bool:
+    return bool({first.lhs, first.rhs} & {second.lhs, second.rhs})
+
+
+def _telling_words(text: str) -> str:
+    """Return the longest distinct words of a text: long words are rarer and say more."""
+    words = list(dict.fromkeys(query_tokens(text).split()))
+    return " ".join(sorted(words, key=len, reverse=True)[:RECALL_WORDS])
+
+
+def _of_type(objects: Sequence[BaseGraphObject], kind: type[Object]) -> list[Object]:
+    return [each for each in objects if isinstance(each, kind)]

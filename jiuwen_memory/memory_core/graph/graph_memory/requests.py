@@ -1,0 +1,197 @@
+"""Turns what a caller hands to `add_memory` into checked values. Touches nothing outside."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.llm.schema.message import PlainMessage, plain_messages
+from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
+from jiuwen_memory.foundation.store.graph.graph_object import new_uuid
+from jiuwen_memory.foundation.text import clean_text, cut_bytes, split_text
+from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
+from jiuwen_memory.memory_core.config.graph import EpisodeType
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, HumanEntity
+from jiuwen_memory.memory_core.graph.extraction.values import Mention
+
+LABEL_BYTES = 256
+SEARCH_TEXT_GROWTH = 4
+HUMAN_ROLES = frozenset({"user", "human"})
+UNREMEMBERED_ROLES = frozenset({"system", "developer"})
+FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp", "Cn"})
+
+Content = Sequence[Any] | Mapping[str, Any] | str
+"""Messages of several libraries, JSON values or text; `parse_request` tells them apart."""
+
+
+@dataclass(frozen=True)
+class AddRequest:
+    """One part of an input, checked and formatted: what `plan_update` works on."""
+
+    user_id: str
+    kind: EpisodeType
+    text: str
+    speakers: tuple[Mention, ...]
+    reference_time: datetime
+    reference: Timepoint
+    is_repeatable: bool
+    session_id: str = ""
+    source: str = ""
+    idempotency_key: str = ""
+    group: str = ""
+    part: int = 1
+    parts: int = 1
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def content_hash(self) -> str:
+        """What makes two inputs the same content."""
+        return hashlib.sha256(f"{self.kind.name}\n{self.text}".encode()).hexdigest()
+
+
+def parse_request(
+    src_type: EpisodeType,
+    content: Content,
+    *,
+    user_id: str,
+    storage: GraphStoreStorageConfig,
+    content_fmt_kwargs: Mapping[str, str] | None,
+    reference_time: datetime | None,
+    session_id: str | None,
+    source: str | None,
+    idempotency_key: str | None,
+) -> AddRequest:
+    """Return the whole input as one request.
+
+    Raises:
+        InvalidInputError: something in it cannot be used; the message names what.
+    """
+    if not isinstance(src_type, EpisodeType):
+        raise InvalidInputError(f"src_type is {src_type!r}; give EpisodeType.CONVERSATION, DOCUMENT or JSON.")
+    if reference_time is not None and not isinstance(reference_time, datetime):
+        raise InvalidInputError(f"reference_time is a {type(reference_time).__name__}; give a datetime or None.")
+    parse_user_id(user_id, storage)
+    text, speakers = parse_content(src_type, content, names=_checked_names(src_type, content, content_fmt_kwargs))
+    cleaned = clean_text(text)
+    if not cleaned.strip():
+        raise InvalidInputError("content is empty; give some text to remember.")
+    moment = reference_time or datetime.now(UTC)
+    return AddRequest(
+        user_id=user_id,
+        kind=src_type,
+        text=cleaned,
+        speakers=speakers,
+        reference_time=moment if moment.tzinfo else moment.replace(tzinfo=UTC),
+        reference=from_datetime(moment),
+        is_repeatable=reference_time is not None,
+        session_id=_label("session_id", session_id),
+        source=_label("source", source),
+        idempotency_key=_label("idempotency_key", idempotency_key),
+        group=new_uuid(),
+        warnings=() if cleaned == text else ("Characters that cannot be stored were replaced in the content.",),
+    )
+
+
+def split_request(request: AddRequest, *, chunk_tokens: int, content_bytes: int) -> tuple[AddRequest, ...]:
+    """Return the request in parts of at most `chunk_tokens` tokens that each fit the content field."""
+    texts = split_text(request.text, chunk_tokens, max_bytes=content_bytes // SEARCH_TEXT_GROWTH)
+    texts = [text for text in texts if text.strip()]
+    return tuple(
+        replace(request, text=text, part=number, parts=len(texts), warnings=request.warnings if number == 1 else ())
+        for number, text in enumerate(texts, start=1)
+    )
+
+
+def parse_user_id(user_id: object, storage: GraphStoreStorageConfig) -> str:
+    """Return the user id, or say why it cannot be one: 1 to `storage.user_id` printable characters, not blank."""
+    if not isinstance(user_id, str) or not user_id.strip():
+        raise InvalidInputError(f"user_id is {user_id!r}; give a text that is not blank.")
+    if len(user_id) > storage.user_id:
+        raise InvalidInputError(
+            f"user_id has {len(user_id)} characters, at most {storage.user_id} are allowed; "
+            "shorten it or raise GraphStoreStorageConfig.user_id before the store is made."
+        )
+    for character in user_id:
+        if unicodedata.category(character) in FORBIDDEN_CATEGORIES:
+            raise InvalidInputError(f"user_id holds the unprintable character {character!r}; leave it out.")
+    return user_id
+
+
+def parse_user_ids(user_id: object, storage: GraphStoreStorageConfig) -> tuple[str, ...]:
+    """Return one or several user ids, each checked, without repeats; none at all is an error."""
+    if isinstance(user_id, str):
+        return (parse_user_id(user_id, storage),)
+    if not isinstance(user_id, Sequence) or not user_id:
+        raise InvalidInputError(f"user_id is {user_id!r}; give one user id or a list of at least one.")
+    return tuple(dict.fromkeys(parse_user_id(each, storage) for each in user_id))
+
+
+def parse_content(
+    src_type: EpisodeType, content: Content, *, names: Mapping[str, str]
+) -> tuple[str, tuple[Mention, ...]]:
+    """Return the content as text, and who speaks in it."""
+    if src_type is EpisodeType.JSON:
+        return _json_text(content), ()
+    if isinstance(content, str):
+        return content, ()
+    if src_type is EpisodeType.DOCUMENT or isinstance(content, Mapping):
+        raise InvalidInputError(
+            f"content of a {src_type.name} is a {type(content).__name__}; give "
+            + ("a text." if src_type is EpisodeType.DOCUMENT else "a text or a list of messages.")
+        )
+    messages = [message for message in plain_messages(list(content)) if message.role not in UNREMEMBERED_ROLES]
+    spoken = [(_speaker(message, names), message) for message in messages if message.text.strip()]
+    lines = [f"{speaker.name}: {message.text}" for speaker, message in spoken]
+    speakers = dict.fromkeys(speaker for speaker, message in spoken if message.role != "tool")
+    return "\n".join(lines), tuple(speakers)
+
+
+def _speaker(message: PlainMessage, names: Mapping[str, str]) -> Mention:
+    name = names.get(message.name or "") or message.name or names.get(message.role) or message.role
+    if message.role == "tool":
+        return Mention(f"tool {message.name}" if message.name else name, AIEntity.name)
+    return Mention(name.strip(), HumanEntity.name if message.role in HUMAN_ROLES else AIEntity.name)
+
+
+def _json_text(content: Content) -> str:
+    if not isinstance(content, str):
+        try:
+            return json.dumps(content, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"content cannot be written as JSON ({error}); give JSON values only.") from error
+    try:
+        json.loads(content)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"content is not valid JSON ({error}); mend it, or add it as EpisodeType.DOCUMENT."
+        ) from error
+    return content
+
+
+def _checked_names(
+    src_type: EpisodeType, content: Content, given: Mapping[str, str] | None
+) -> Mapping[str, str]:
+    if not given:
+        return {}
+    if src_type is not EpisodeType.CONVERSATION or isinstance(content, str):
+        raise InvalidInputError("content_fmt_kwargs names the roles of a list of messages; leave it out otherwise.")
+    for role, name in given.items():
+        if not isinstance(role, str) or not isinstance(name, str) or not name.strip():
+            raise InvalidInputError(f"content_fmt_kwargs maps {role!r} to {name!r}; map a role to a name.")
+    return given
+
+
+def _label(field: str, value: str | None) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or clean_text(value) != value:
+        raise InvalidInputError(f"{field} is {value!r}; give a text without unprintable characters.")
+    if cut_bytes(value, LABEL_BYTES) != value:
+        raise InvalidInputError(f"{field} is longer than {LABEL_BYTES} bytes; shorten it.")
+    return value

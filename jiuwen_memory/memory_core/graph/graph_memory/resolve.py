@@ -1,0 +1,345 @@
+"""Decides what a text says about the graph: who is who, which fact holds when. Values in, values out.
+
+Nothing here reaches the store or the model; what the model was asked arrives as answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, tzinfo
+
+from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
+from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
+from jiuwen_memory.foundation.text import cut_bytes, normalise_name
+from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds, resolve_period, resolve_time
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, EntityDef
+from jiuwen_memory.memory_core.graph.extraction.values import Described, DuplicateCase, Fact, Mention, SourceText
+from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
+from jiuwen_memory.memory_core.graph.graph_memory.states import (
+    History,
+    Identity,
+    KnownEntities,
+    Merge,
+    Names,
+)
+
+PRESENT_WORDS = (
+    "today", "now", "currently", "just", "at the moment", "this morning", "tonight", "as of",
+    "今天", "现在", "目前", "刚", "此刻", "今早", "今晚", "当前",
+)  # fmt: skip
+FACT_SELF = "EntityFact"
+
+
+def resolve_source(request: AddRequest, history: History) -> SourceText:
+    """Return the text as the questions show it: with its speakers and dated earlier episodes, oldest first."""
+    earlier = sorted(history.episodes, key=lambda episode: episode.valid_since or 0)
+    return SourceText(
+        content=request.text,
+        kind=request.kind,
+        history=tuple(_dated(episode) for episode in earlier),
+        speakers=tuple(speaker.name for speaker in request.speakers),
+        source=request.source,
+    )
+
+
+def _dated(episode: Episode) -> str:
+    if episode.valid_since is None:
+        return episode.content
+    return f"({format_seconds(episode.valid_since, episode.offset_since, 'day')}) {episode.content}"
+
+
+def resolve_episode(request: AddRequest, history: History, language: Language) -> Episode:
+    """Return the episode that the text becomes."""
+    return Episode(
+        user_id=request.user_id,
+        obj_type=request.kind.name,
+        language=language,
+        content=request.text,
+        content_embedding=history.vector,
+        valid_since=request.reference.seconds,
+        offset_since=request.reference.offset_minutes,
+        session_id=request.session_id,
+        source=request.source,
+        speakers=[speaker.name for speaker in request.speakers],
+        content_hash=request.content_hash,
+        idempotency_key=request.idempotency_key,
+        group=request.group,
+        part=request.part,
+        parts=request.parts,
+    )
+
+
+def resolve_mentions(
+    found: Sequence[Mention], speakers: Sequence[Mention], storage: GraphStoreStorageConfig
+) -> tuple[Mention, ...]:
+    """Return speakers and found names, each once; names are cut to what the store can hold."""
+    mentions: dict[str, Mention] = {}
+    for mention in (*speakers, *found):
+        name = cut_bytes(mention.name.strip(), storage.name)
+        key = normalise_name(name)
+        known = mentions.get(key)
+        if not key:
+            continue
+        if known is None:
+            mentions[key] = Mention(name, mention.type_name)
+        elif known.type_name == EntityDef.name:
+            mentions[key] = Mention(known.name, mention.type_name)
+        elif not is_compatible(known.type_name, mention.type_name) and known not in speakers:
+            mentions[f"{key} ({mention.type_name})"] = Mention(name, mention.type_name)
+    return tuple(mentions.values())
+
+
+def is_compatible(first: str, second: str) -> bool:
+    """Tell whether two types may be one thing's: they are equal, or one of them is the general type."""
+    return first == second or EntityDef.name in (first, second)
+
+
+def resolve_names(
+    mentions: Sequence[Mention], known: KnownEntities, *, speakers: Sequence[Mention], strategy: AddMemStrategy
+) -> Names:
+    """Settle each name that code can settle; return the rest as cases for the model.
+
+    A stored entity of the same name and a compatible type is the same without a model if it is a speaker, or shares a
+    neighbour or the session with the text. Otherwise it is asked about, and no answer means the same.
+    """
+    speaking = {normalise_name(speaker.name) for speaker in speakers}
+    settled: list[Entity | None] = []
+    asked: list[int] = []
+    cases: list[DuplicateCase] = []
+    pools: list[tuple[Entity, ...]] = []
+    for number, mention in enumerate(mentions):
+        same_name = known.same_name[number]
+        fitting = [entity for entity in same_name if is_compatible(entity.obj_type, mention.type_name)]
+        certain = [
+            entity
+            for entity in fitting
+            if normalise_name(mention.name) in speaking
+            or entity.uuid in known.in_session
+            or _shares_neighbour(entity, number, known=known)
+        ]
+        only_one = certain[:1] if len(fitting) == 1 or normalise_name(mention.name) in speaking else []
+        settled.append(only_one[0] if only_one else None)
+        pool = [*fitting, *(entity for entity in same_name if entity not in fitting), *known.similar[number]]
+        if only_one or not pool:
+            continue
+        pool = pool[: max(strategy.recall_entity.top_k, len(same_name))]
+        asked.append(number)
+        pools.append(tuple(pool))
+        cases.append(
+            DuplicateCase(
+                new=Described(mention.name, mention.type_name),
+                candidates=tuple(_described(entity) for entity in pool),
+                assumed=(0,) if fitting else (),
+            )
+        )
+    return Names(tuple(settled), tuple(asked), tuple(cases), tuple(pools))
+
+
+def _shares_neighbour(entity: Entity, number: int, *, known: KnownEntities) -> bool:
+    """Tell whether a stored relation links the entity with one of another mention's name."""
+    relations = set(entity.relations)
+    return any(
+        not relations.isdisjoint(other.relations)
+        for position, entities in enumerate(known.same_name)
+        if position != number
+        for other in entities
+    )
+
+
+def _described(entity: Entity) -> Described:
+    return Described(entity.name, entity.obj_type, entity.content, tuple(entity.aliases))
+
+
+def resolve_identity(
+    mentions: Sequence[Mention],
+    names: Names,
+    answers: Sequence[Sequence[int]],
+    *,
+    known: KnownEntities,
+    strategy: AddMemStrategy,
+    episode: Episode,
+) -> Identity:
+    """Return which entity each mention means, stored or new, and which stored entities are one."""
+    picked: dict[int, list[Entity]] = {
+        number: [entity] for number, entity in enumerate(names.settled) if entity is not None
+    }
+    for number, pool, answer in zip(names.asked, names.candidates, answers, strict=True):
+        if answer:
+            picked[number] = [pool[position] for position in answer]
+    groups = _Groups(entity for entities in picked.values() for entity in entities)
+    if strategy.merge_entities:
+        for entities in picked.values():
+            for other in entities[1:]:
+                if is_compatible(entities[0].obj_type, other.obj_type):
+                    groups.join(entities[0], other)
+    nodes = tuple(
+        groups.target(picked[number][0])
+        if number in picked
+        else _new_entity(mention, episode, vector=known.vectors.get(mention.name))
+        for number, mention in enumerate(mentions)
+    )
+    return Identity(tuple(mentions), nodes, groups.merges())
+
+
+def _new_entity(mention: Mention, episode: Episode, *, vector: list[float] | None) -> Entity:
+    """Return an entity no text has mentioned yet; `assemble_update` counts the first mention."""
+    return Entity(
+        user_id=episode.user_id,
+        language=episode.language,
+        name=mention.name,
+        obj_type=mention.type_name,
+        name_embedding=vector,
+        mention_count=0,
+        first_mentioned_at=episode.valid_since,
+        created_at=episode.created_at,
+    )
+
+
+class _Groups:
+    """Stored entities that are one, by union; the most mentioned, then the oldest, stands for its group."""
+
+    def __init__(self, entities: Iterable[Entity]) -> None:
+        self._entity = {entity.uuid: entity for entity in entities}
+        self._group = {uuid: {uuid} for uuid in self._entity}
+
+    def join(self, first: Entity, second: Entity) -> None:
+        union = self._group[first.uuid] | self._group[second.uuid]
+        for uuid in union:
+            self._group[uuid] = union
+
+    def target(self, entity: Entity) -> Entity:
+        members = [self._entity[uuid] for uuid in self._group[entity.uuid]]
+        return min(members, key=lambda each: (-each.mention_count, each.created_at, each.uuid))
+
+    def merges(self) -> tuple[Merge, ...]:
+        found: dict[str, Merge] = {}
+        for uuid, union in self._group.items():
+            if len(union) > 1:
+                target = self.target(self._entity[uuid])
+                absorbed = sorted(union - {target.uuid})
+                found[target.uuid] = Merge(target, tuple(self._entity[each] for each in absorbed))
+        return tuple(found.values())
+
+
+def without_silent(identity: Identity, found: Sequence[Mention], facts: Sequence[Fact]) -> Identity:
+    """Leave out AI speakers that neither the model named nor any fact is about: they are no entities of the graph."""
+    named = {normalise_name(mention.name) for mention in found}
+    used = {end for fact in facts for end in (fact.source, fact.target)}
+    heard = [
+        number
+        for number, mention in enumerate(identity.mentions)
+        if mention.type_name != AIEntity.name or number in used or normalise_name(mention.name) in named
+    ]
+    return Identity(
+        tuple(identity.mentions[number] for number in heard),
+        tuple(identity.nodes[number] for number in heard),
+        identity.merges,
+    )
+
+
+def resolve_relations(
+    facts: Sequence[Fact],
+    identity: Identity,
+    *,
+    zone: tzinfo | None,
+    request: AddRequest,
+    episode: Episode,
+    storage: GraphStoreStorageConfig,
+) -> tuple[Relation, ...]:
+    """Return the new relations: ends by uuid, times computed from the words the model copied, each fact once."""
+    relations: dict[tuple[str, str, str], Relation] = {}
+    for fact in facts:
+        lhs, rhs = identity.nodes[fact.source].uuid, identity.nodes[fact.target].uuid
+        since, until = resolve_times(fact, request, zone)
+        content = cut_bytes(fact.content, storage.content // 4)
+        relation = Relation(
+            user_id=request.user_id,
+            obj_type=FACT_SELF if lhs == rhs else "Relation",
+            language=episode.language,
+            content=content,
+            name=cut_bytes(fact.name, storage.name),
+            lhs=lhs,
+            rhs=rhs,
+            lhs_origin=lhs,
+            rhs_origin=rhs,
+            episodes=[episode.uuid],
+            sources=[request.source] if request.source else [],
+            first_mentioned_at=request.reference.seconds,
+            last_mentioned_at=request.reference.seconds,
+            qualifiers=dict(fact.attributes),
+            created_at=episode.created_at,
+        ).revise(**_since_fields(since), **_until_fields(until))
+        relations.setdefault((lhs, rhs, normalise_name(content)), relation)
+    return tuple(relations.values())
+
+
+def resolve_times(
+    fact: Fact, request: AddRequest, zone: tzinfo | None
+) -> tuple[Timepoint | None, Timepoint | None]:
+    """Return since when and until when a fact holds; what cannot be told for certain is None.
+
+    An end given as a day, month or year means its last second.
+    """
+    offset = zone_offset(zone, request.reference_time, default=request.reference.offset_minutes)
+    since, until = _read_period(fact.since_words, request, offset)
+    stated_since, stated_until = _read_period(fact.until_words, request, offset)
+    end = stated_until or stated_since or until
+    end = end.last_second() if end else None
+    if since and end and since.seconds > end.seconds:
+        return None, None
+    return since, end
+
+
+def _read_period(words: str, request: AddRequest, offset: int) -> tuple[Timepoint | None, Timepoint | None]:
+    if not words:
+        return None, None
+    moment = resolve_time(words, request.reference_time, offset_minutes=offset)
+    since, until = (
+        (moment, None) if moment else resolve_period(words, request.reference_time, offset_minutes=offset)
+    )
+    if since and _echoes_reference(words, since, request):
+        return None, until
+    return since, until
+
+
+def _echoes_reference(words: str, since: Timepoint, request: AddRequest) -> bool:
+    """Tell whether a date is only the reference time handed back: not in the text, which does not speak of the present."""
+    is_near = abs(since.seconds - request.reference.seconds) < 24 * 3600
+    text = request.text.casefold()
+    is_written_date = words.strip()[:4].isdigit()
+    return (
+        is_near
+        and is_written_date
+        and words.casefold() not in text
+        and not any(word in text for word in PRESENT_WORDS)
+    )
+
+
+def zone_offset(zone: tzinfo | None, moment: datetime, *, default: int) -> int:
+    """Return the zone's offset from UTC at a moment, in minutes."""
+    offset = moment.astimezone(zone).utcoffset() if zone else None
+    return default if offset is None else int(offset.total_seconds() // 60)
+
+
+def _since_fields(since: Timepoint | None) -> dict[str, object]:
+    if since is None:
+        return {}
+    return {
+        "valid_since": since.seconds,
+        "offset_since": since.offset_minutes,
+        "precision_since": since.precision,
+    }
+
+
+def _until_fields(until: Timepoint | None) -> dict[str, object]:
+    if until is None:
+        return {}
+    return {
+        "valid_until": until.seconds,
+        "offset_until": until.offset_minutes,
+        "precision_until": until.precision,
+        "stated_until": until.seconds,
+        "stated_offset": until.offset_minutes,
+        "stated_precision": until.precision,
+    }

@@ -1,0 +1,109 @@
+"""What the stages of one add may use: the store, the embedder behind its retries, and the asker of questions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from jiuwen_memory.errors import EmbeddingCallError, InvalidInputError
+from jiuwen_memory.foundation.ports import Embedding
+from jiuwen_memory.foundation.retry import outcome_of, retrying
+from jiuwen_memory.foundation.store.graph.base import GraphStore
+from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
+from jiuwen_memory.memory_core.graph.extraction.asking import Asker
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, RelationDef
+
+Vector = list[float]
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """An embedding model as the memory uses it: tried again on failure, its vectors checked."""
+
+    model: Embedding
+    dimension: int
+    tries: int
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """The model's name; together with a text it decides whether a stored vector still fits."""
+        return str(getattr(self.model, "model_name", type(self.model).__name__))
+
+    async def embed_documents(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one vector per text, in order; equal texts are embedded once.
+
+        Raises:
+            EmbeddingCallError: the model failed on every try, or its vectors cannot be used.
+        """
+        distinct = list(dict.fromkeys(texts))
+        if not distinct:
+            return []
+
+        async def call() -> list[Vector]:
+            return await self.model.embed_documents(distinct, batch_size=self.batch_size)
+
+        vectors = await self._tried(call, what=f"Embedding {len(distinct)} texts", count=len(distinct))
+        by_text = dict(zip(distinct, vectors, strict=True))
+        return [by_text[text] for text in texts]
+
+    async def embed_query(self, text: str) -> Vector:
+        """Return the vector of a search query.
+
+        Raises:
+            EmbeddingCallError: the model failed on every try, or its vector cannot be used.
+        """
+
+        async def call() -> list[Vector]:
+            return [await self.model.embed_query(text)]
+
+        return (await self._tried(call, what="Embedding the query", count=1))[0]
+
+    async def _tried(self, call: Callable[[], Awaitable[list[Vector]]], *, what: str, count: int) -> list[Vector]:
+        vectors = await outcome_of(retrying(call, tries=self.tries, what=what.lower()))
+        if isinstance(vectors, Exception):
+            raise EmbeddingCallError(f"{what} failed: {vectors}. Nothing was written; check the embedder.") from vectors
+        if len(vectors) != count:
+            raise EmbeddingCallError(f"{what} gave {len(vectors)} vectors for {count} texts; check the embedder.")
+        try:
+            return [parse_vector(vector, self.dimension) for vector in vectors]
+        except InvalidInputError as error:
+            raise EmbeddingCallError(f"{what} gave a vector that cannot be used: {error.message}") from error
+
+
+def parse_vector(vector: object, dimension: int) -> Vector:
+    """Return a vector (any sequence of numbers, arrays included) as floats, checked for length and finiteness."""
+    if isinstance(vector, str | bytes) or not hasattr(vector, "__iter__"):
+        raise InvalidInputError(f"A vector is a {type(vector).__name__}; give a sequence of numbers.")
+    try:
+        numbers = [float(number) for number in vector]
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"A vector holds something that is not a number ({error}).") from error
+    if len(numbers) != dimension:
+        raise InvalidInputError(
+            f"A vector has {len(numbers)} numbers where GraphConfig.embed_dim says {dimension}; "
+            "set embed_dim to the embedder's dimension, in a new store."
+        )
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidInputError("A vector holds NaN or infinity; check the embedder.")
+    return numbers
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything outside that a stage may reach, and the settings it follows."""
+
+    store: GraphStore
+    embedder: Embedder
+    asker: Asker
+    strategy: AddMemStrategy
+    language: Language
+    entity_types: tuple[type[EntityDef], ...]
+    relation_types: tuple[type[RelationDef], ...]
+
+    @property
+    def storage(self) -> GraphStoreStorageConfig:
+        """The store's field limits."""
+        return self.store.config.db_storage_config
