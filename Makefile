@@ -31,13 +31,13 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(BIN)/python $(LISTS)
 	@echo 'Installing into $(VENV), which takes a minute or two the first time'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,examples]'
 	@touch $@
 
 # A superset of the above, so that one install serves both.
 $(VENV)/.installed-dev: $(BIN)/python $(LISTS)
 	@echo 'Installing into $(VENV), which takes a minute or two the first time'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,examples,dev]'
 	@touch $(VENV)/.installed $@
 
 # --- using ------------------------------------------------------------------------------------------------------------
@@ -73,13 +73,13 @@ lock: $(BIN)/python ## write constraints.txt anew, with the newest releases that
 	$(BIN)/python -m venv "$$folder/venv"; \
 	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check uv; \
 	"$$folder/venv/bin/uv" pip compile --quiet --universal --python-version 3.11 --upgrade --no-annotate \
-	    --custom-compile-command 'make lock' --extra local --extra dev --output-file constraints.txt pyproject.toml
+	    --custom-compile-command 'make lock' --all-extras --output-file constraints.txt pyproject.toml
 	@echo "constraints.txt: $$(grep -c == constraints.txt) releases"
 
 .PHONY: test-latest
 test-latest: $(BIN)/python ## run the tests against the newest releases, in a venv of their own
 	$(BIN)/python -m venv --clear .venv-latest
-	.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,dev]'
+	.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,examples,dev]'
 	.venv-latest/bin/pytest
 
 .PHONY: clean

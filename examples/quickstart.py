@@ -4,8 +4,8 @@
     python examples/quickstart.py FILE...     your own files; then it answers what you type
 
 With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model and the embedder (JIUWEN_MEMORY_MODEL and
-JIUWEN_MEMORY_EMBEDDING_MODEL name them). Without, the model's part is played by replies written for the texts below, and
-the embeddings come from a small encoder in this process; pipeline, store and search are the same.
+JIUWEN_MEMORY_EMBEDDING_MODEL name them). Without, the model's part is played by replies written for the texts below,
+and the embeddings come from a small encoder in this process; pipeline, store and search are the same.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from scripted_replies import scripted_model
+from scripted_replies import quickstart_model
+from showing import period, sentence
 
 from jiuwen_memory import (
     ENTITY_COLLECTION,
@@ -40,18 +43,16 @@ from jiuwen_memory import (
     LocalEmbedding,
     Model,
     Relation,
+    SearchConfig,
+    WeightedRankConfig,
 )
-from jiuwen_memory.foundation.timepoint import format_seconds
+from jiuwen_memory.errors import JiuwenMemoryError
+from jiuwen_memory.testing import FakeLLM
 
 USER = "marta"
-QUESTIONS = (
-    "Who hired Marta?",
-    "Where did Marta work before?",
-    "Which port is a customer of the robot maker?",
-)
 ROLES = {"user": "Marta", "assistant": "Helper"}
 CONVERSATION = [
-    {"role": "user", "content": "I started at Solvane Robotics in Turin last Monday. Giulia Ferrero hired me."},
+    {"role": "user", "content": "I started at Solvane Robotics in Turin on Monday. Giulia Ferrero hired me."},
     {"role": "assistant", "content": "Congratulations! What did you do before?"},
     {"role": "user", "content": "I was at Medtrix from March 2021 until April 2026, writing firmware for pumps."},
 ]
@@ -60,138 +61,188 @@ DOCUMENT = (
     "Its first customer is Porto Vecchio, a port operator in Genoa."
 )
 SAID_AT = datetime(2026, 5, 8, 9, 30, tzinfo=UTC)
+QUESTIONS = (
+    "Who hired Marta?",
+    "Where did Marta work before?",
+    "Which port is a customer of the robot maker?",
+)
+# Scores from 0 to 1, so that a threshold keeps out what only happens to be nearest.
+ANSWERS = SearchConfig(top_k=3, min_score=0.5, rank_config=WeightedRankConfig())
 
 
 @dataclass(frozen=True)
 class Input:
-    """One thing to remember."""
+    """One thing to remember; `said_at` is when it was said, and what "on Monday" counts from (None: now)."""
 
     title: str
     kind: EpisodeType
     content: list[dict[str, str]] | str
+    roles: dict[str, str] | None = None
+    said_at: datetime | None = None
+
+
+OWN_TEXTS = (
+    Input("a conversation", EpisodeType.CONVERSATION, CONVERSATION, ROLES, SAID_AT),
+    Input("a document", EpisodeType.DOCUMENT, DOCUMENT, None, SAID_AT),
+)
 
 
 async def main(files: Sequence[str]) -> None:
     """Set the memory up, fill it, show it, ask it."""
-    console = Console()
+    console = Console(highlight=False)
     has_endpoint = bool(os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"))
     if files and not has_endpoint:
-        console.print("Reading your own files needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL.")
-        return
+        sys.exit("Reading your own files needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL.")
     console.print(
-        "Model and embeddings: the endpoint from the environment."
+        "Model and embeddings: the endpoint that the environment names."
         if has_endpoint
-        else "No endpoint is set: scripted replies stand in for the model; embeddings, store and search are real."
+        else "No endpoint is set: scripted replies stand in for the model, the rest is real."
     )
-    embedding = APIEmbedding(config=EmbeddingConfig()) if has_endpoint else LocalEmbedding()
-    dimension = len(await embedding.embed_query("How long is a vector?"))
-    with tempfile.TemporaryDirectory() as folder:
-        config = GraphConfig(uri=str(Path(folder) / "memory.db"), embed_dim=dimension, embedding_model=embedding)
-        model = Model() if has_endpoint else scripted_model()
-        strategy = AddMemStrategy(chinese_entity=False)
-        async with GraphMemory(config, model, extraction_strategy=strategy, language="en") as memory:
-            await remember(memory, read_files(files) if files else own_texts(), console)
-            await show(memory, console)
-            if files:
-                await answer_typed(memory, console)
-            else:
-                await answer(memory, QUESTIONS, console)
+    inputs = read_files(files) if files else OWN_TEXTS
+    if not files:
+        show_texts(console)
+    async with services(has_endpoint) as (model, embedding):
+        dimension = len(await embedding.embed_query("How long is a vector?"))
+        with tempfile.TemporaryDirectory() as folder:
+            config = GraphConfig(uri=str(Path(folder) / "memory.db"), embed_dim=dimension, embedding_model=embedding)
+            strategy = AddMemStrategy(chinese_entity=False)
+            async with GraphMemory(config, model, extraction_strategy=strategy, language="en") as memory:
+                memory.register_search_strategy("answers", search_relation=ANSWERS)
+                await remember_and_show(memory, inputs, console)
+                if files:
+                    await answer_typed(memory, console)
+                else:
+                    for question in QUESTIONS:
+                        await answer(memory, question, console)
 
 
-def own_texts() -> list[Input]:
-    """Return the conversation and the document of this example."""
-    return [
-        Input("a conversation", EpisodeType.CONVERSATION, CONVERSATION),
-        Input("a document", EpisodeType.DOCUMENT, DOCUMENT),
-    ]
+@asynccontextmanager
+async def services(has_endpoint: bool) -> AsyncIterator[tuple[Model | FakeLLM, APIEmbedding | LocalEmbedding]]:
+    """Lend the model and the embedding model, and close them afterwards."""
+    if has_endpoint:
+        async with Model() as model, APIEmbedding(EmbeddingConfig()) as embedding:
+            yield model, embedding
+    else:
+        async with LocalEmbedding() as local:
+            yield quickstart_model(), local
 
 
 def read_files(names: Sequence[str]) -> list[Input]:
     """Return files as inputs: a JSON list of messages as a conversation, other JSON as JSON, the rest as documents."""
     inputs = []
     for name in names:
-        text = Path(name).read_text(encoding="utf-8")
-        kind, content = EpisodeType.DOCUMENT, text
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            sys.exit(f"{name} cannot be read as text: {error}")
+        kind: EpisodeType = EpisodeType.DOCUMENT
+        content: list[dict[str, str]] | str = text
         if name.endswith(".json"):
-            value = json.loads(text)
             kind = EpisodeType.JSON
-            if isinstance(value, list) and all(isinstance(each, dict) and "role" in each for each in value):
+            try:
+                value = json.loads(text)
+            except ValueError as error:
+                sys.exit(f"{name} is not valid JSON: {error}")
+            if isinstance(value, list) and value and all(isinstance(each, dict) and "role" in each for each in value):
                 kind, content = EpisodeType.CONVERSATION, value
         inputs.append(Input(name, kind, content))
     return inputs
 
 
-async def remember(memory: GraphMemory, inputs: Sequence[Input], console: Console) -> None:
-    """Add each input, with its cost and what could not be used."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    for each in inputs:
-        is_own = each.content is CONVERSATION
-        begun = time.perf_counter()
-        with Progress(*columns, console=console, transient=True) as progress:
-            progress.add_task(f"Remembering {each.title}: entities, relations, summaries …")
-            update = await memory.add_memory(
-                src_type=each.kind,
-                user_id=USER,
-                content=each.content,
-                content_fmt_kwargs=ROLES if is_own else None,
-                reference_time=SAID_AT if is_own or each.content == DOCUMENT else None,
-                source=each.title,
-            )
-        console.print(report(each.title, update, time.perf_counter() - begun))
-        for warning in update.warnings:
-            console.print(f"  note: {warning}", markup=False, style="dim")
+def show_texts(console: Console) -> None:
+    """Print what will be remembered."""
+    console.print(f"\nWhat is said, on {SAID_AT:%A, %d %B %Y}:", style="bold")
+    for message in CONVERSATION:
+        console.print(f"  {ROLES[message['role']]}: {message['content']}", markup=False)
+    console.print(f"  (document) {DOCUMENT}\n", markup=False)
 
 
-def report(title: str, update: GraphMemUpdate, seconds: float) -> str:
-    """Return one line about an add."""
+async def remember(memory: GraphMemory, given: Input, console: Console) -> None:
+    """Add one input, and print its cost and what could not be used of it."""
+    begun = time.perf_counter()
+    with progress(f"Remembering {given.title} …", console):
+        update = await memory.add_memory(
+            src_type=given.kind,
+            user_id=USER,
+            content=given.content,
+            content_fmt_kwargs=given.roles,
+            reference_time=given.said_at,
+            source=given.title,
+        )
+    report(given.title, update, seconds=time.perf_counter() - begun, console=console)
+
+
+@contextmanager
+def progress(text: str, console: Console) -> Iterator[None]:
+    """Show that something is going on: moving in a terminal, one line elsewhere."""
+    if not console.is_terminal:
+        console.print(text, markup=False)
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+        shown.add_task(text)
+        yield
+
+
+def report(title: str, update: GraphMemUpdate, *, seconds: float, console: Console) -> None:
+    """Print what one input added, and what that took."""
     usage = update.usage
-    return (
-        f"Remembered {title}: {len(update.added_entity)} new entities, {len(update.added_relation)} new facts, "
-        f"{usage.calls} model calls in {usage.rounds} rounds, "
-        f"{usage.input_tokens} + {usage.output_tokens} tokens, {seconds:.1f} s"
+    console.print(
+        f"Remembered {title}: {len(update.added_entity)} new entities, {len(update.added_relation)} new facts",
+        markup=False,
     )
+    console.print(
+        f"  {usage.calls} model calls in {usage.rounds} rounds, "
+        f"about {usage.input_tokens} + {usage.output_tokens} tokens, {seconds:.1f} s",
+        style="dim",
+    )
+    for warning in update.warnings:
+        console.print(f"  note: {warning}", markup=False, style="dim")
+
+
+async def remember_and_show(memory: GraphMemory, inputs: Sequence[Input], console: Console) -> None:
+    """Add the inputs one by one, and print what the memory holds then."""
+    for each in inputs:
+        await remember(memory, each, console)
+    await show(memory, console)
 
 
 async def show(memory: GraphMemory, console: Console) -> None:
-    """Print the entities and the facts."""
+    """Print the entities and the facts between them."""
     names: dict[str, str] = {}
-    entities = Table("Entity", "Type", "Summary", title="What was learnt")
+    entities = Table("Entity", "Type", "Summary", title="\nEntities", title_justify="left", box=box.SIMPLE_HEAD)
     async for each in memory.objects(ENTITY_COLLECTION, USER):
         if isinstance(each, Entity):
             names[each.uuid] = each.name
             entities.add_row(each.name, each.obj_type, each.content)
-    relations = Table("From", "Fact", "To", "Since", "Until")
+    facts = Table("From", "Relation", "To", "Since", "Until", title="Facts", title_justify="left", box=box.SIMPLE_HEAD)
     async for each in memory.objects(RELATION_COLLECTION, USER):
         if isinstance(each, Relation):
-            relations.add_row(names.get(each.lhs, ""), each.content, names.get(each.rhs, ""), *period(each))
-    console.print(entities, relations)
+            facts.add_row(names.get(each.lhs, ""), each.name, names.get(each.rhs, ""), *period(each))
+    console.print(entities, facts)
 
 
-def period(relation: Relation) -> tuple[str, str]:
-    """Return since when and until when a fact holds, as far as is known."""
-    since = until = ""
-    if relation.valid_since is not None:
-        since = format_seconds(relation.valid_since, relation.offset_since, relation.precision_since or "second")
-    if relation.valid_until is not None:
-        until = format_seconds(relation.valid_until, relation.offset_until, relation.precision_until or "second")
-    return since, until
-
-
-async def answer(memory: GraphMemory, questions: Sequence[str], console: Console) -> None:
-    """Print the best facts for each question."""
-    for question in questions:
-        found = await memory.search(question, USER, entity=False, episode=False)
-        console.print(f"\n{question}", style="bold")
-        for score, fact in found[RELATION_COLLECTION]:
-            console.print(f"  {score:.3f}  {fact.content}", markup=False)
+async def answer(memory: GraphMemory, question: str, console: Console) -> None:
+    """Print the best facts for a question; facts that no longer hold come last, with their time."""
+    found = await memory.search(question, USER, "answers", entity=False, episode=False)
+    console.print(question, style="bold")
+    for score, fact in found[RELATION_COLLECTION]:
+        if isinstance(fact, Relation):
+            console.print(f"  {score:.2f}  {sentence(fact)}", markup=False)
+    if not found[RELATION_COLLECTION]:
+        console.print("  Nothing in the memory is near enough.")
 
 
 async def answer_typed(memory: GraphMemory, console: Console) -> None:
     """Answer what is typed until an empty line."""
-    console.print("\nAsk something (an empty line ends):")
+    console.print("Ask something (an empty line ends):")
     while question := (await asyncio.to_thread(sys.stdin.readline)).strip():
-        await answer(memory, [question], console)
+        await answer(memory, question, console)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    try:
+        asyncio.run(main(sys.argv[1:]))
+    except JiuwenMemoryError as error:
+        sys.exit(str(error))

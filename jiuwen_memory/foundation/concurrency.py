@@ -1,10 +1,11 @@
-"""Two ways of running things beside each other; nothing else here starts tasks or threads."""
+"""The ways of running things beside each other; nothing else here starts tasks or threads."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -44,6 +45,22 @@ async def together(*coroutines: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@asynccontextmanager
+async def beside(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run a coroutine for as long as the body runs; it is cancelled, and has ended, when the body is left.
+
+    If it failed, that is raised then.
+    """
+    task = asyncio.ensure_future(coroutine)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
+
+
 async def off_loop(
     executor: Executor | None, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
@@ -52,7 +69,7 @@ async def off_loop(
 
 
 async def shielded(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine that cancellation must not break in the middle: it ends first, then the cancellation goes on."""
+    """Await a coroutine that cancellation must not break: it ends first, then the cancellation goes on."""
     task = asyncio.ensure_future(coroutine)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

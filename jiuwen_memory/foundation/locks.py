@@ -18,11 +18,31 @@ DEFAULT_WAIT = 60.0
 
 
 @runtime_checkable
+class Lease(Protocol):
+    """A lock that is held; one that can be lost while it is held says so when asked."""
+
+    async def confirm(self) -> None:
+        """Return if the lock is still held.
+
+        Raises:
+            LockLostError: it is not; nothing may be written any more.
+            LockServiceError: nobody can tell, which means the same for whoever wants to write.
+        """
+
+
+@runtime_checkable
 class UserLocks(Protocol):
     """Keeps two writers of one user apart; users do not wait for each other."""
 
-    def hold(self, store: str, user_id: str) -> AbstractAsyncContextManager[None]:
+    def hold(self, store: str, user_id: str) -> AbstractAsyncContextManager[Lease]:
         """Return a context in which nobody else writes this user's graph in the store of that identity."""
+
+
+class FirmLease:
+    """The lease of a lock that cannot be lost while it is held."""
+
+    async def confirm(self) -> None:
+        """Return, always."""
 
 
 @dataclass(slots=True)
@@ -45,22 +65,27 @@ class InProcessLocks:
         self._wait = wait
 
     @asynccontextmanager
-    async def hold(self, store: str, user_id: str) -> AsyncIterator[None]:
+    async def hold(self, store: str, user_id: str) -> AsyncIterator[Lease]:
         """Hold the user's lock; raises `LockTimeoutError` if it is not free within the wait."""
         key = (store, user_id)
         entry = _enter(key)
         try:
             if not await entry.lock.async_acquire(timeout=self._wait):
-                raise LockTimeoutError(
-                    f"Another writer of user {user_id!r} did not finish within {self._wait:g} seconds. "
-                    "Try again later, or allow a longer wait."
-                )
+                raise waited_in_vain(user_id, self._wait)
             try:
-                yield
+                yield FirmLease()
             finally:
                 entry.lock.async_release()
         finally:
             _leave(key, entry)
+
+
+def waited_in_vain(user_id: str, wait: float) -> LockTimeoutError:
+    """Return the error for a writer whose turn did not come."""
+    return LockTimeoutError(
+        f"Another writer of user {user_id!r} did not finish within {wait:g} seconds. "
+        "Try again later, or allow a longer wait."
+    )
 
 
 def held_users() -> tuple[tuple[str, str], ...]:

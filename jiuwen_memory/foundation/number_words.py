@@ -6,7 +6,9 @@ import re
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_ORDINALS = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
+_ORDINALS = (
+    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
+)
 _CARDINAL = {word: value for value, word in enumerate((_ONES + " seventeen eighteen nineteen").split())} | {
     word: 20 + 10 * place for place, word in enumerate(_TENS.split())
 }
@@ -15,14 +17,15 @@ _ORDINAL = (
     | {f"{word}th": value for word, value in _CARDINAL.items() if 15 <= value <= 19}
     | {"twentieth": 20, "thirtieth": 30}
 )
+_HYPHENATED = re.compile(rf"\b({'|'.join(_CARDINAL)})-(?=[a-z])")
 # "second" is a unit of time where it is counted, and an ordinal elsewhere.
 _COUNTED_BEFORE = frozenset({"a", "an", "one", "last", "past", "next", "this", "per", "every", "half", "in"})
 _COUNTED_AFTER = frozenset({"ago", "from", "later", "hence", "before", "after", "earlier"})
 
 
 def digits_of_english(text: str) -> str:
-    """Return a lower-case English text with its number words as digits: "twenty-first" as "21st", "nineteen ten" as "1910"."""
-    tokens = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text).replace(",", " , ").split()
+    """Return a lower-case English text with digits for words: "twenty-first" as "21st", "nineteen ten" as "1910"."""
+    tokens = _HYPHENATED.sub(r"\1 ", text).replace(",", " , ").split()
     done: list[str] = []
     place = 0
     while place < len(tokens):
@@ -47,7 +50,7 @@ def _suffix(value: int) -> str:
 
 
 def _number_at(tokens: list[str], place: int) -> tuple[int, bool, int]:
-    """Return the number that begins at a token, whether it is an ordinal, and where it ends (`place` if there is none)."""
+    """Return the number at a token, whether it is an ordinal, and where it ends (`place` if there is none)."""
     value, ordinal, following = _below_hundred(tokens, place)
     if following == place or ordinal:
         return value, ordinal, following
@@ -80,7 +83,12 @@ def _below_hundred(tokens: list[str], place: int) -> tuple[int, bool, int]:
     return value, False, place + 1
 
 
-_CHINESE_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "○": 0, "两": 2, "兩": 2}
+_CHINESE_DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "○": 0,
+    "两": 2,
+    "兩": 2,
+}
 _CHINESE_NUMBER = re.compile("[零〇○一二两兩三四五六七八九十百千廿卅]+")
 _CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
 

@@ -65,7 +65,7 @@ async def outcome_of(call: Coroutine[Any, Any, T]) -> T | Exception:
     There is no common ancestor of what clients raise, so the outcome is looked at instead of caught. Cancellation and
     faults of the program go on as they are.
     """
-    (outcome,) = await asyncio.gather(call, return_exceptions=True)
+    outcome: T | BaseException = (await asyncio.gather(call, return_exceptions=True))[0]
     if isinstance(outcome, PROGRAM_FAULTS):
         raise outcome
     if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):

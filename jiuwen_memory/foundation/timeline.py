@@ -1,4 +1,4 @@
-"""The calendar as date words use it: units, their beginnings and ends, weekdays, feasts. Pure functions on wall time."""
+"""The calendar as date words use it: units, their ends, weekdays, months. Pure functions on wall time."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ class Reading:
     def after(self) -> datetime:
         """The first moment that is no longer meant."""
         return self.end or after_unit(self.start, self.precision)
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodWords:
+    """The words of a beginning and of an end, where given; `is_before` if the end itself is no longer meant."""
+
+    since: str | None
+    until: str | None
+    is_before: bool = False
 
 
 def floor(moment: datetime, unit: str) -> datetime:
@@ -110,14 +119,22 @@ def weekday_of_month(month: datetime, weekday: int, number: int) -> datetime | N
 
 
 def week_of(first: datetime, number: int, unit: str) -> datetime | None:
-    """Return the Monday of the nth week of a month or year; a week belongs to where its Thursday is."""
+    """Return the Monday of the nth week of a month or year, -1 for the last.
+
+    Some count the weeks whose Monday, some those whose Thursday is inside: where the two differ, the answer is None.
+    """
     after = after_unit(first, unit)
-    if number < 0:
-        thursday = after - timedelta(days=1)
-        thursday -= timedelta(days=(thursday.weekday() - 3) % 7, weeks=-number - 1)
-    else:
-        thursday = first + timedelta(days=(3 - first.weekday()) % 7, weeks=number - 1)
-    return thursday - timedelta(days=3) if first <= thursday < after else None
+    mondays = []
+    for weekday in (0, 3):
+        if number < 0:
+            last = after - timedelta(days=1)
+            found = last - timedelta(days=(last.weekday() - weekday) % 7, weeks=-number - 1)
+        else:
+            found = first + timedelta(days=(weekday - first.weekday()) % 7, weeks=number - 1)
+        if not first <= found < after:
+            return None
+        mondays.append(found - timedelta(days=weekday))
+    return mondays[0] if mondays[0] == mondays[1] else None
 
 
 def year_of(number: int) -> int | None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.timeformat import FORMATS
-from jiuwen_memory.foundation.timeline import Precision, Reading, after_unit, shift
+from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, shift
 from jiuwen_memory.foundation.timewords_cn import read_chinese, split_chinese_period
 from jiuwen_memory.foundation.timewords_en import read_english, split_english_period
 from jiuwen_memory.foundation.timewords_library import RELATIVE_WORDS, read_with_library
@@ -24,6 +24,7 @@ __all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve
 
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST_WORDS = 120
+_AROUND = "\"'“”‘’.,;!?。、()[] "  # NFKC has turned the wide forms of the others into these
 _LAST_HOUR = 24
 _WIDEST_OFFSET = 23
 _MINUTES = 60
@@ -42,7 +43,7 @@ _ISO_COMPACT = re.compile(
 
 T = TypeVar("T")
 Reader = Callable[[str, datetime], Reading | None]
-Splitter = Callable[[str], tuple[str | None, str | None] | None]
+Splitter = Callable[[str], PeriodWords | None]
 
 _READERS: dict[str, Reader] = {"en": read_english, "cn": read_chinese}
 _SPLITTERS: dict[str, Splitter] = {"en": split_english_period, "cn": split_chinese_period}
@@ -57,7 +58,7 @@ class Timepoint:
     precision: Precision = "second"
 
     def last_second(self) -> Timepoint:
-        """Return the end of the day, month, year ... that this is, as exact as before; applying it twice is the same."""
+        """Return the end of the day, month, year ... that this is; applying it twice is the same."""
         last = after_unit(self._wall_time(), self.precision)
         if last != datetime.max.replace(microsecond=0):
             last -= timedelta(seconds=1)
@@ -113,7 +114,8 @@ def resolve_period(
 ) -> tuple[Timepoint | None, Timepoint | None]:
     """Return the beginning and the end that a text means; None where it gives none or leaves a doubt.
 
-    An end is the last second of what was named; "until today" or "to the present" is no end.
+    An end is the last second of the day, month, year ... that was named, or the time of day itself; "until today" or
+    "to the present" is no end.
     """
     words = _clean(text)
     now = _wall_time_at(reference_time, offset_minutes)
@@ -122,10 +124,9 @@ def resolve_period(
     exact = _read_iso(words, offset_minutes)
     if exact is not None:
         return exact, exact.last_second()
-    for splitter in _ordered(_SPLITTERS, words, language):
-        ends = splitter(words)
-        if ends is not None:
-            return _resolve_ends(ends, now, offset_minutes=offset_minutes, language=language)
+    ends = _split(words, language)
+    if ends is not None:
+        return _resolve_ends(ends, now, offset_minutes=offset_minutes, language=language)
     reading = _read(words, now, language)
     if reading is None:
         return None, None
@@ -133,7 +134,7 @@ def resolve_period(
 
 
 def _clean(text: str) -> str:
-    words = " ".join(unicodedata.normalize("NFKC", text).split()).strip("\"'“”‘’.,;!?。,、;!?()[] ")
+    words = " ".join(unicodedata.normalize("NFKC", text).split()).strip(_AROUND)
     return words if len(words) <= _LONGEST_WORDS else ""
 
 
@@ -156,48 +157,55 @@ def _timepoint(reading: Reading, offset_minutes: int) -> Timepoint:
 
 
 def _end_of(reading: Reading, offset_minutes: int) -> Timepoint:
+    if reading.end is None and reading.precision in {"second", "minute", "hour"}:
+        return _timepoint(reading, offset_minutes)
     if reading.end is None:
         return _timepoint(reading, offset_minutes).last_second()
     return _from_wall_time(reading.end - timedelta(seconds=1), offset_minutes, reading.precision)
 
 
-def _ordered(by_language: Mapping[str, T], words: str, language: str | None) -> list[T]:
-    """Return what to try, in order: the script of the words decides, and the language where they are digits alone."""
+def _suited(by_language: Mapping[str, T], words: str, language: str | None) -> T:
+    """Return what fits some words: their script decides, and the language where they are digits alone."""
     if any(is_cjk(char) for char in words):
-        return [by_language["cn"]]
-    if any(char.isalpha() for char in words) or language not in by_language:
-        return [by_language["en"]]
-    return [by_language[language]]
+        return by_language["cn"]
+    if language is None or language not in by_language or any(char.isalpha() for char in words):
+        return by_language["en"]
+    return by_language[language]
 
 
 def _read(words: str, now: datetime, language: str | None) -> Reading | None:
-    for reader in _ordered(_READERS, words, language):
-        try:
-            reading = reader(words, now)
-        except (ValueError, OverflowError):
-            # Arithmetic left the years 1 to 9999.
-            reading = None
-        if reading is not None:
-            return reading
-    return read_with_library(words, now)
+    try:
+        return _suited(_READERS, words, language)(words, now) or read_with_library(words, now)
+    except (ValueError, OverflowError):
+        # There is no such day, or the arithmetic left the years 1 to 9999.
+        return None
+
+
+def _split(words: str, language: str | None) -> PeriodWords | None:
+    try:
+        return _suited(_SPLITTERS, words, language)(words)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _resolve_ends(
-    ends: tuple[str | None, str | None], now: datetime, *, offset_minutes: int, language: str | None
+    ends: PeriodWords, now: datetime, *, offset_minutes: int, language: str | None
 ) -> tuple[Timepoint | None, Timepoint | None]:
-    since = _read_end(ends[0], now, offset_minutes=offset_minutes, language=language)
-    until = _read_end(ends[1], now, offset_minutes=offset_minutes, language=language)
-    if ends[0] is not None and ends[1] is not None:
+    since = _read_end(ends.since, now, offset_minutes=offset_minutes, language=language)
+    until = _read_end(ends.until, now, offset_minutes=offset_minutes, language=language)
+    if ends.since is not None and ends.until is not None:
         if since is None or until is None:
             return None, None
-        if not until.is_now and (until.start < since.start or not _has_year(ends[1])):
-            until = _first_after(since.start, ends[1], until, language=language)
-        if until is None or until.start < since.start:
+        if not until.is_now and not _YEAR.search(ends.until):
+            until = _first_after(since.start, ends.until, until, language=language)
+        if until.start < since.start:
             return None, None
-    return (
-        _timepoint(since, offset_minutes) if since else None,
-        _end_of(until, offset_minutes) if until and not until.is_now else None,
-    )
+    begins = _timepoint(since, offset_minutes) if since else None
+    if until is None or until.is_now:
+        return begins, None
+    if ends.is_before:
+        return begins, _from_wall_time(until.start - timedelta(seconds=1), offset_minutes, until.precision)
+    return begins, _end_of(until, offset_minutes)
 
 
 def _read_end(words: str | None, now: datetime, *, offset_minutes: int, language: str | None) -> Reading | None:
@@ -209,16 +217,16 @@ def _read_end(words: str | None, now: datetime, *, offset_minutes: int, language
     return _read(words, now, language)
 
 
-def _has_year(words: str) -> bool:
-    return _YEAR.search(words) is not None
-
-
-def _first_after(since: datetime, words: str, found: Reading, *, language: str | None) -> Reading | None:
+def _first_after(since: datetime, words: str, found: Reading, *, language: str | None) -> Reading:
     """Return the first time of that name after a beginning ("from November to March")."""
     if RELATIVE_WORDS.search(words):
         return found
     for unit in ("week", "month", "year"):
-        reading = _read(words, shift(since, 1, unit) - timedelta(seconds=1), language)
+        try:
+            reading = _read(words, shift(since, 1, unit) - timedelta(seconds=1), language)
+        except OverflowError:
+            # The beginning lies in year 9999.
+            return found
         if reading is not None and reading.start >= since:
             return reading
     return found

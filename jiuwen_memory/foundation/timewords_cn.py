@@ -14,7 +14,7 @@ from jiuwen_memory.foundation.clock_cn import take_clock
 from jiuwen_memory.foundation.feasts import feast_of, latest_feast
 from jiuwen_memory.foundation.number_words import digits_of_chinese
 from jiuwen_memory.foundation.timeline import (
-    Precision,
+    PeriodWords,
     Reading,
     day_of,
     floor,
@@ -33,10 +33,41 @@ Match = re.Match[str]
 Rule = Callable[[Match, datetime], Reading | None]
 
 # Traditional characters, and the short forms of speech, as the rules below write them.
-_SIMPLIFIED = str.maketrans("個週禮拜後號點這兩鐘現時當間從來過內節聖誕復", "个周礼拜后号点这两钟现时当间从来过内节圣诞复")
-_SPOKEN = {"今晚": "今天晚上", "昨晚": "昨天晚上", "明晚": "明天晚上", "今早": "今天早上", "明早": "明天早上", "今夜": "今天夜里"}
-_YEAR_STEPS = {"大前年": -3, "前年": -2, "去年": -1, "上年": -1, "今年": 0, "本年": 0, "这1年": 0, "当年": 0, "明年": 1, "下年": 1, "后年": 2}
-_DAY_STEPS = {"大前天": -3, "大前日": -3, "前天": -2, "前日": -2, "昨天": -1, "昨日": -1, "今天": 0, "今日": 0, "本日": 0} | {
+_SIMPLIFIED = str.maketrans(
+    "個週禮拜後號點這兩鐘現時當間從來過內節聖誕復", "个周礼拜后号点这两钟现时当间从来过内节圣诞复"
+)
+_SPOKEN = {
+    "今晚": "今天晚上",
+    "昨晚": "昨天晚上",
+    "明晚": "明天晚上",
+    "今早": "今天早上",
+    "明早": "明天早上",
+    "今夜": "今天夜里",
+}
+_YEAR_STEPS = {
+    "大前年": -3,
+    "前年": -2,
+    "去年": -1,
+    "上年": -1,
+    "今年": 0,
+    "本年": 0,
+    "这1年": 0,
+    "当年": 0,
+    "明年": 1,
+    "下年": 1,
+    "后年": 2,
+}
+_DAY_STEPS = {
+    "大前天": -3,
+    "大前日": -3,
+    "前天": -2,
+    "前日": -2,
+    "昨天": -1,
+    "昨日": -1,
+    "今天": 0,
+    "今日": 0,
+    "本日": 0,
+} | {
     "明天": 1,
     "明日": 1,
     "后天": 2,
@@ -66,7 +97,8 @@ _YEAR = rf"(?:\d{{2,4}}年|民国\d{{1,3}}年|{'|'.join(_YEAR_STEPS)})"
 _MONTH = rf"(?:\d{{1,2}}月份?|{_WHICH}月|同月)"
 _WEEK = r"(?:周|星期|礼拜)"
 _UNIT = r"(?:秒钟?|分钟|小时|钟头|天|日|周|星期|礼拜|月|季度|年)"
-_SPAN = rf"\d+个?{_UNIT}(?:零?\d+个?{_UNIT})*"
+# 2018年前 is "before 2018", not "2018 years ago".
+_SPAN = rf"(?!\d{{3,}}年)\d+个?{_UNIT}(?:零?\d+个?{_UNIT})*"
 _NOW = re.compile("现在|此刻|此时|此时此刻|目前|当前|如今|眼下|至今|今")
 
 
@@ -86,42 +118,40 @@ def read_chinese(text: str, now: datetime) -> Reading | None:
     return clock.on(floor(day.start, "day")) if day.precision == "day" and day.end is None else None
 
 
-def split_chinese_period(text: str) -> tuple[str | None, str | None] | None:
+def split_chinese_period(text: str) -> PeriodWords | None:
     """Return the words of the beginning and of the end, or None if the words do not name them apart."""
     words = _plain(text)
+    if any(pattern.fullmatch(words) for pattern, _ in _UNDIVIDED):
+        return None
     for pattern in _PERIODS:
         match = pattern.fullmatch(words)
-        if match is None:
-            continue
-        ends = match.groupdict()
-        since, until = ends.get("since"), ends.get("until")
-        if ends.get("before"):
-            # "Before 2018" ends with the second before it, which is a year, not a second: only its span is kept.
-            return since, None
-        return (since, None) if since and until and _NOW.fullmatch(until) else _completed(since, until)
+        if match is not None:
+            ends = match.groupdict()
+            return _completed(ends.get("since"), ends.get("until"), is_before="before" in ends)
     return None
 
 
-def _completed(since: str | None, until: str | None) -> tuple[str | None, str | None]:
-    """Give the end what only the beginning says: its month or its day."""
+def _completed(since: str | None, until: str | None, *, is_before: bool) -> PeriodWords:
+    """Give the end what only the beginning says: its month, or its day and part of the day."""
     if since and until:
-        if re.fullmatch(r"\d{1,2}[日号]?", until) and (month := re.match(rf"(?:{_YEAR})?{_MONTH}", since)):
-            return since, month[0] + until
-        day, clock = take_clock(until) or (until, None)
-        if clock is not None and not day and (start := take_clock(since)) is not None and start[1] is not None:
-            return since, start[0] + ("" if clock.part else start[1].part) + until
-        if re.fullmatch(r"\d{4}", since):
-            return since, until
-        if re.fullmatch(r"\d{1,2}", since) and (match := re.fullmatch(r"\d{1,2}(月|日|号|年)", until)):
-            return since + match[1], until
-    return since, until
+        if re.fullmatch(r"\d{1,2}[日号]?", until) and (match := re.match(rf"(?:{_YEAR})?{_MONTH}", since)):
+            until = match[0] + until
+        elif re.fullmatch(r"\d{1,2}[点时:].*", until) and (match := re.match(r"(.+?)\d{1,2}[点时:].*$", since)):
+            until = match[1] + until
+        elif re.fullmatch(r"\d{1,2}", since) and (match := re.fullmatch(r"\d{1,2}([月日号年])", until)):
+            since += match[1]
+    return PeriodWords(since, until, is_before)
 
 
 def _plain(text: str) -> str:
-    words = re.sub(r"[\s,、]+", "", text.casefold().translate(_SIMPLIFIED))
+    words = re.sub(r"\s+", "", text.casefold().translate(_SIMPLIFIED))
     for spoken, written in _SPOKEN.items():
         words = words.replace(spoken, written)
-    return words if _feast_in(words) else digits_of_chinese(words)
+    if _feast_in(words):
+        return words
+    # The comma goes last: it keeps the numbers of 周三, 五月 apart.
+    words = re.sub(r"[,、]+", "", digits_of_chinese(words))
+    return re.sub(r"(\d{1,2})年半(?=[以之前后])", lambda match: f"{12 * int(match[1]) + 6}个月", words)
 
 
 def _feast_in(words: str) -> bool:
@@ -130,7 +160,7 @@ def _feast_in(words: str) -> bool:
 
 
 def _read_date(words: str, now: datetime) -> Reading | None:
-    words = re.sub(r"^(?:在|于|到|自|从|直到|截至)|(?:的时候|那天|左右)$", "", words)
+    words = re.sub(r"^(?:在|于|到|自|从|直到|截至)|(?:的时候|那天|以来|起|开始)$", "", words)
     for pattern, rule in _RULES:
         match = pattern.fullmatch(words)
         if match is not None:
@@ -159,7 +189,11 @@ def _month(year: str | None, month: str, now: datetime) -> Reading | None:
         return None
     digits = re.match(r"\d+", month)
     if digits is None:
-        first = floor(now, "month") if month == "同月" else shift(floor(now, "month"), _step(month.removesuffix("月")), "month")
+        first = (
+            floor(now, "month")
+            if month == "同月"
+            else shift(floor(now, "month"), _step(month.removesuffix("月")), "month")
+        )
         return Reading(first.replace(year=written or first.year), "month")
     number = int(digits[0])
     if not 1 <= number <= 12:
@@ -281,7 +315,7 @@ def _quarter(match: Match, now: datetime) -> Reading | None:
 def _half_year(match: Match, now: datetime) -> Reading | None:
     year = _year(match["year"], now) if match["year"] else now.year
     start = datetime(year or now.year, 1 if match["half"] == "上" else 7, 1)
-    return Reading(start, "quarter", shift(start, 6, "month"))
+    return Reading(start, "year", shift(start, 6, "month"))
 
 
 def _season(match: Match, now: datetime) -> Reading | None:
@@ -304,7 +338,9 @@ def _decade(match: Match, now: datetime) -> Reading | None:
 
 def _edge(match: Match, now: datetime) -> Reading | None:
     """Read 三月底 as the last day of March, no more exact than the month itself."""
-    words = {"年": "今年", "月": "本月", "": ""}.get(match["period"], match["period"])
+    words = {"年": "今年", "月": "本月"}.get(match["period"], match["period"])
+    if words.endswith(("年年", "月月")):
+        words = words[:-1]
     period = _read_date(words, now)
     if period is None or period.end is not None or period.precision not in {"month", "year", "quarter"}:
         return None
@@ -350,7 +386,10 @@ _RULES = _rules(
     (r"(?P<year>\d{2})-(?P<month>\d{1,2})-(?P<day>\d{1,2})", _digits_year_first),
     (r"(?P<first>\d{1,2})[-/.](?P<second>\d{1,2})[-/.](?P<year>\d{4}|\d\d)", _digits),
     (r"(?P<first>\d{1,2})/(?P<second>\d{1,2})(?P<year>(?!))?", _digits),
-    (rf"(?P<year>{_YEAR})?的?(?P<month>{_MONTH})的?(?:第(?P<number>\d)|最后1)个?{_WEEK}(?P<weekday>[1-6日天])", _nth_weekday),
+    (
+        rf"(?P<year>{_YEAR})?的?(?P<month>{_MONTH})的?(?:第(?P<number>\d)|最后1)个?{_WEEK}(?P<weekday>[1-6日天])",
+        _nth_weekday,
+    ),
     (rf"(?P<year>{_YEAR})?的?(?P<month>{_MONTH})的?(?:第(?P<number>\d)|最后1)个?{_WEEK}", _nth_week),
     (rf"(?P<year>{_YEAR})?的?(?:第(?P<number>[1-4])个?季度)", _quarter),
     (rf"(?P<year>{_YEAR})?的?q?(?P<number>[1-4])季度", _quarter),
@@ -360,10 +399,13 @@ _RULES = _rules(
     (r"(?P<period>.*?)的?(?P<edge>底|末|初|上旬|中旬|下旬)", _edge),
     (rf"(?P<year>{_YEAR})?的?(?P<name>[^\d]+?)(?:那天)?", _feast),
 )
+# "三天前" says when, not until when.
+_UNDIVIDED = tuple(rule for rule in _RULES if rule[1] in {_moved, _half_year_away})
 _PERIODS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?P<since>.+?)(?:之后|以后)(?P<until>.+?)(?P<before>(?!))?(?:之前|以前)",
+        r"(?P<since>.+?)(?:之后|以后)(?P<until>.+?)(?P<before>之前|以前)",
+        r"(?:直到|到|至|截至|截止)(?P<until>.+?)(?:为止)?",
         r"(?:在|介于)?(?P<since>.+?)(?:和|与|到|至|-)(?P<until>.+?)之?间",
         r"(?:从|自|由)?(?P<since>[^从自].*?)(?:到|至|直到|~|—|–)(?P<until>.+?)(?:为止)?",
         r"(?:从|自|由)(?P<since>.+?)-(?P<until>.+)",
@@ -371,6 +413,6 @@ _PERIODS = tuple(
         r"(?P<since>\d{4}[-/.]\d{1,2}[-/.]\d{1,2})-(?P<until>\d{4}[-/.]\d{1,2}[-/.]\d{1,2})",
         r"(?:从|自|由|打)(?P<since>.+?)(?:起|开始|以来|至今|之后|以后)?",
         r"(?P<since>.+?)(?:以来|至今|起|开始)",
-        r"(?:直到|到|至|截至|截止)(?P<until>.+?)(?:为止)?",
+        r"(?P<until>.*[年月日号天周\d])(?P<before>之前|以前|前)",
     )
 )

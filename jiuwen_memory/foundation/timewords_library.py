@@ -1,9 +1,8 @@
-"""What `dateparser` is good at: complete dates in unusual order, with a zone's name. Its guesses are not let through."""
+"""What `dateparser` is good at: complete dates in unusual order. Its guesses are not let through."""
 
 from __future__ import annotations
 
 import re
-import warnings
 from datetime import datetime
 
 from jiuwen_memory.foundation.timeline import Precision, Reading
@@ -26,18 +25,16 @@ def read_with_library(words: str, now: datetime) -> Reading | None:
     if RELATIVE_WORDS.search(text) or not text.isascii() or not _COMPLETE.fullmatch(text):
         return None
     found = _parse(text, now)
-    if found is None or str(found.year) not in _YEAR.findall(text):
+    if found is None or found.tzinfo is not None or str(found.year) not in _YEAR.findall(text):
+        # A zone's name is not enough: IST and CST are each the name of three.
         return None
     precision: Precision = "minute" if _CLOCK.search(text) else "day"
     return Reading(found.replace(microsecond=0), precision)
 
 
 def _parse(text: str, now: datetime) -> datetime | None:
-    with warnings.catch_warnings():
-        # It warns of its own use of functions that newer versions of Python deprecate.
-        warnings.simplefilter("ignore")
-        import dateparser
+    import dateparser
 
-        settings = {"STRICT_PARSING": True, "RELATIVE_BASE": now, "RETURN_AS_TIMEZONE_AWARE": False}
-        found: datetime | None = dateparser.parse(text, languages=["en"], settings=settings)
+    settings = {"STRICT_PARSING": True, "RELATIVE_BASE": now}
+    found: datetime | None = dateparser.parse(text, languages=["en"], settings=settings)
     return found

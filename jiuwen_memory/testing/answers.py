@@ -60,4 +60,5 @@ def _object(schema: Mapping[str, object], root: Mapping[str, object]) -> JsonVal
     properties = schema.get("properties")
     required = schema.get("required")
     known = properties if isinstance(properties, Mapping) else {}
-    return {name: smallest_answer(known.get(name, {}), root) for name in (required if isinstance(required, list) else ())}
+    names = required if isinstance(required, list) else []
+    return {name: smallest_answer(known.get(name, {}), root) for name in names}

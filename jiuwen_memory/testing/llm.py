@@ -16,8 +16,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from jiuwen_memory.foundation.llm.schema.message import AssistantMessage, TokenUsage
 from jiuwen_memory.foundation.text import estimate_tokens, normalise_name
 from jiuwen_memory.testing.answers import smallest_answer
@@ -41,14 +39,14 @@ class FakePrompt:
         return [number for number, text in self.lines().items() if normalise_name(text).startswith(wanted)]
 
     def number(self, label: str) -> int:
-        """Return the number of the first listed item that begins with a label; none is a KeyError that lists them all."""
+        """Return the number of the first listed item that begins with a label; without one, a KeyError lists them all."""
         found = self.numbers(label)
         if not found:
             raise KeyError(f"{label!r} is not listed in the question {self.question}: {self.lines()}")
         return found[0]
 
 
-Answer = JsonValue | Exception
+Answer = Mapping[str, object] | Sequence[object] | str | int | float | bool | None | Exception
 """A JSON value is sent as JSON, a string as it is, an exception is raised."""
 Reply = Answer | Callable[[FakePrompt], Answer]
 

@@ -53,10 +53,11 @@ class StrictStore:
         self._changes: dict[str, dict[str, _Change]] = {name: {} for name in GRAPH_COLLECTIONS}
 
     @classmethod
-    def from_config(
-        cls, config: GraphConfig, *, inner: str = "milvus", delay: int = DEFAULT_DELAY, **kwargs: object
-    ) -> Self:
-        """Build a strict store around the backend `inner`; no I/O happens here."""
+    def from_config(cls, config: GraphConfig, **kwargs: object) -> Self:
+        """Build a strict store around the backend `inner` ("milvus"), with this `delay`; no I/O happens here."""
+        inner, delay = kwargs.pop("inner", "milvus"), kwargs.pop("delay", DEFAULT_DELAY)
+        if not isinstance(inner, str) or not isinstance(delay, int):
+            raise StoreParameterError("A strict store takes the name of a backend as `inner` and a number as `delay`.")
         return cls(GraphStoreFactory.from_config(config, inner, **kwargs), delay=delay)
 
     @property

@@ -4,7 +4,8 @@
 
 The folder holds `rt_dates.jsonl` (rows from the MIT-licensed specifications of microsoft/Recognizers-Text: lang, kind,
 text, ref, past, future) and `duckling_dates.jsonl` (rows from the BSD-licensed corpora of facebook/duckling: lang,
-text, ref, grain, value). Of the second, bare weekdays and clock times are left out: there they always lie ahead.
+text, ref, grain, value). Of the second, clock times are left out, and names without a direction ("Friday", "March 3"):
+there they always lie ahead, here the latest one is meant.
 Rows that ask for a lunar date but give the same digits of the western calendar as the answer are counted apart.
 """
 
@@ -29,7 +30,11 @@ LANGUAGES = {"en": "en", "zh": "cn"}
 NO_DATE = "0001-01-01"
 _LUNAR = re.compile("农历|正月|大年|初[一二三四五六七八九十]|中秋|春节|元宵|端午|重阳|除夕|神龙|雍正|康熙")
 _DAY_GRAINS = frozenset({"day", "week", "month", "quarter", "year"})
-_BARE = re.compile(r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?|(?:星期|周|週|礼拜|禮拜).", re.IGNORECASE)
+_DIRECTED = re.compile(
+    r"\d{4}|\d/\d\d$|last|next|this|current|previous|past|coming|following|ago|hence|from|yesterday|tomorrow|today"
+    r"|[上下今明昨去前后後这這聽]",
+    re.IGNORECASE,
+)
 
 Answer = str | tuple[str | None, str | None] | None
 
@@ -60,7 +65,7 @@ def read_rows(folder: Path) -> Iterator[Row]:
         yield Row(f"recognizers {row['lang']}{lunar} {row['kind']}", row["lang"], row["text"], reference, answers)
     for line in (folder / "duckling_dates.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        if row["grain"] not in _DAY_GRAINS or _BARE.fullmatch(row["text"]):
+        if row["grain"] not in _DAY_GRAINS or (row["value"] > row["ref"] and not _DIRECTED.search(row["text"])):
             continue
         reference = datetime.fromisoformat(row["ref"]).replace(tzinfo=None)
         yield Row(f"duckling {row['lang']} date", row["lang"], row["text"], reference, (row["value"][:10],))
@@ -98,7 +103,8 @@ def theirs(row: Row) -> Answer:
     )
     if found is None:
         return None
-    return found.isoformat(sep=" ")[: 19 if "time" in row.group else 10]
+    text: str = found.isoformat(sep=" ")
+    return text[: 19 if "time" in row.group else 10]
 
 
 def verdict(answer: Answer, row: Row) -> str:

@@ -27,7 +27,7 @@ UNSUPPORTED_WORDS = ("unsupported", "not support")
 COMMON_FIELDS = {"model", "messages", "response_format"}
 
 
-class AnswerForm(IntEnum):
+class FormatLevel(IntEnum):
     """How an endpoint is told the form of the answer, the surest way first."""
 
     JSON_SCHEMA = 0
@@ -39,7 +39,7 @@ class AnswerForm(IntEnum):
 class Manner:
     """What an endpoint was found to understand."""
 
-    form: AnswerForm = AnswerForm.JSON_SCHEMA
+    form: FormatLevel = FormatLevel.JSON_SCHEMA
     temperature: bool = True
 
     def joined(self, other: Manner) -> Manner:
@@ -87,7 +87,7 @@ class OpenAIChat:
                     raise
                 manner = simpler
             else:
-                self._remember(model, manner if response_format else replace(manner, form=AnswerForm.JSON_SCHEMA))
+                self._remember(model, manner if response_format else replace(manner, form=FormatLevel.JSON_SCHEMA))
                 return parse_answer(answer)
 
     async def close(self) -> None:
@@ -103,10 +103,10 @@ class OpenAIChat:
         body: dict[str, object] = {**settings, "messages": messages}
         if response_format is None:
             return body
-        if manner.form is not AnswerForm.JSON_SCHEMA:
+        if manner.form is not FormatLevel.JSON_SCHEMA:
             body["messages"] = _with_form_in_words(messages, response_format)
-        if manner.form is not AnswerForm.PROMPT:
-            shown = response_format if manner.form is AnswerForm.JSON_SCHEMA else {"type": "json_object"}
+        if manner.form is not FormatLevel.PROMPT:
+            shown = response_format if manner.form is FormatLevel.JSON_SCHEMA else {"type": "json_object"}
             body["response_format"] = dict(shown)
         return body
 
@@ -121,8 +121,8 @@ class OpenAIChat:
         about_form = any(word in said for word in FORMAT_WORDS) or (
             any(word in said for word in UNSUPPORTED_WORDS) and not any(field in said for field in other_fields)
         )
-        if about_form and "response_format" in body and manner.form is not AnswerForm.PROMPT:
-            return replace(manner, form=AnswerForm(manner.form + 1))
+        if about_form and "response_format" in body and manner.form is not FormatLevel.PROMPT:
+            return replace(manner, form=FormatLevel(manner.form + 1))
         return None
 
     def _remember(self, model: str, manner: Manner) -> None:
@@ -163,9 +163,9 @@ def _mapping(keywords: dict[str, object], name: str) -> dict[str, object]:
     return {str(key): item for key, item in value.items()}
 
 
-def _asked_form(response_format: Mapping[str, object] | None) -> AnswerForm:
+def _asked_form(response_format: Mapping[str, object] | None) -> FormatLevel:
     plain_json = response_format is not None and response_format.get("type") == "json_object"
-    return AnswerForm.JSON_OBJECT if plain_json else AnswerForm.JSON_SCHEMA
+    return FormatLevel.JSON_OBJECT if plain_json else FormatLevel.JSON_SCHEMA
 
 
 def _with_form_in_words(

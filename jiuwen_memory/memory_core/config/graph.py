@@ -105,7 +105,9 @@ class AddMemStrategy(BaseModel):
             {"chinese_entity": False, "batch_items": 12, "judge_items": 1, "chunk_tokens": 800, **changes}
         )
 
-    def question_language(self, question: Literal["entity", "entity_dedupe", "relation"], language: Language) -> Language:
+    def question_language(
+        self, question: Literal["entity", "entity_dedupe", "relation"], language: Language
+    ) -> Language:
         """Return the language a question is asked in."""
         return "cn" if getattr(self, f"chinese_{question}") else language
 

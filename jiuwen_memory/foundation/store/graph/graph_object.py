@@ -20,8 +20,9 @@ from jiuwen_memory.foundation.store.graph.constants import (
     OPEN_END,
     RELATION_COLLECTION,
     UNKNOWN_START,
+    VARCHAR_LIMIT,
 )
-from jiuwen_memory.foundation.text import normalise_name, search_tokens
+from jiuwen_memory.foundation.text import cut_bytes, normalise_name, search_tokens
 
 Row = dict[str, Any]
 """One stored row by column name. Its values are of many types, hence `Any`."""
@@ -99,7 +100,8 @@ class BaseGraphObject(BaseModel):
         for name in row:
             if name.startswith(("precision_", "stated_precision")):
                 row[name] = row[name] or ""
-        row["search_text"] = self.search_text
+        # Some characters grow many times over when they are folded; what does not fit is only not found by words.
+        row["search_text"] = cut_bytes(self.search_text, VARCHAR_LIMIT)
         return row
 
     @classmethod
@@ -215,7 +217,7 @@ class Relation(BaseGraphObject):
         return search_tokens(f"{self.name}\n{self.content}")
 
     def holds_at(self, seconds: int) -> bool:
-        """Tell whether the fact holds at a moment (UTC seconds), as far as is known; a superseded one ends when said."""
+        """Tell whether the fact holds at a moment (UTC seconds), as far as is known."""
         if self.valid_since is not None and seconds < self.valid_since:
             return False
         if self.valid_until is not None:

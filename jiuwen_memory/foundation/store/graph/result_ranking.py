@@ -19,6 +19,8 @@ from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION
 from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 
 Channel = Literal["name_dense", "content_dense", "content_sparse"]
+Routes = Mapping[Channel, Sequence[tuple[str, float]]]
+"""What each channel found: (id, normalised score in 0..1), best first."""
 CHANNELS: tuple[Channel, ...] = ("name_dense", "content_dense", "content_sparse")
 VECTOR_COLUMNS: Mapping[Channel, str] = {
     "name_dense": "name_embedding",
@@ -33,7 +35,7 @@ def channels_of(collection: str) -> tuple[Channel, ...]:
 
 
 class BaseRankConfig(BaseModel):
-    """A way of ranking; `default_min_score` is the threshold that fits its scale, `highest` the best score it can give."""
+    """A way of ranking; `default_min_score` is the threshold that fits its scale, `highest` its best possible score."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,12 +50,12 @@ class BaseRankConfig(BaseModel):
         """Return the score of a hit that every channel puts first with full marks."""
 
     @abstractmethod
-    def fuse(self, routes: Mapping[Channel, Sequence[tuple[str, float]]], *, collection: str) -> list[tuple[str, float]]:
-        """Return (id, score), best first, from each channel's (id, normalised score in 0..1), best first."""
+    def fuse(self, routes: Routes, *, collection: str) -> list[tuple[str, float]]:
+        """Return (id, score), best first, from what each channel found."""
 
 
 class WeightedRankConfig(BaseRankConfig):
-    """Weighted sum of the channels' normalised scores; the weights are scaled to a sum of 1 over the channels in use."""
+    """Weighted sum of the channels' normalised scores; weights are scaled to a sum of 1 over the channels in use."""
 
     default_min_score: ClassVar[float] = 0.3
 
@@ -74,7 +76,7 @@ class WeightedRankConfig(BaseRankConfig):
     def highest(self, collection: str) -> float:
         return 1.0
 
-    def fuse(self, routes: Mapping[Channel, Sequence[tuple[str, float]]], *, collection: str) -> list[tuple[str, float]]:
+    def fuse(self, routes: Routes, *, collection: str) -> list[tuple[str, float]]:
         scores: dict[str, float] = defaultdict(float)
         for channel, weight in self.weights(collection).items():
             for uuid, score in routes.get(channel, ()):
@@ -104,7 +106,7 @@ class RRFRankConfig(BaseRankConfig):
     def highest(self, collection: str) -> float:
         return len(self.weights(collection)) / (self.k + 1)
 
-    def fuse(self, routes: Mapping[Channel, Sequence[tuple[str, float]]], *, collection: str) -> list[tuple[str, float]]:
+    def fuse(self, routes: Routes, *, collection: str) -> list[tuple[str, float]]:
         scores: dict[str, float] = defaultdict(float)
         for channel in self.weights(collection):
             for rank, (uuid, _) in enumerate(routes.get(channel, ()), start=1):

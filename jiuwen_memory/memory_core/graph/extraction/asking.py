@@ -188,7 +188,7 @@ class Asker:
             await off_loop(None, self.prompts.load, question, language)
         schema = "" if self.structured_output else form.readable(language)
         messages = self.prompts.render(question, language, **variables, short=short, schema=schema)
-        arguments = dict(self.extra_kwargs)
+        arguments: dict[str, Any] = dict(self.extra_kwargs)
         if self.structured_output:
             arguments["response_format"] = form.response_format(language)
 
@@ -217,7 +217,7 @@ class Asker:
 async def _outcome(call: Coroutine[Any, Any, T], question: str) -> T:
     """Return a call's result; whatever the user's client raises becomes an LLMCallError."""
     # There is no common ancestor of what clients raise, so the outcome is looked at instead of caught.
-    outcomes: list[T | BaseException] = await asyncio.gather(call, return_exceptions=True)
+    outcomes: tuple[T | BaseException] = await asyncio.gather(call, return_exceptions=True)
     outcome = outcomes[0]
     if not isinstance(outcome, BaseException):
         return outcome

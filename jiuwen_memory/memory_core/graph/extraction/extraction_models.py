@@ -34,7 +34,7 @@ class TimezonePredictions(MultilingualBaseModel):
 class ExtractedRelation(MultilingualBaseModel):
     """A fact of the text; the sentence comes first, its ends are copied names."""
 
-    fact: Annotated[str, Field(max_length=400), Words(en="one full sentence", cn="一句完整的话")]
+    fact: Annotated[str, Field(max_length=300), Words(en="one short statement", cn="一句短句")]
     name: Annotated[str, Field(max_length=64), Words(en="short predicate", cn="简短的谓词")]
     source: Annotated[str, Field(max_length=200), Words(en="listed name", cn="所列名称")]
     target: Annotated[str, Field(max_length=200), Words(en="listed name", cn="所列名称")]

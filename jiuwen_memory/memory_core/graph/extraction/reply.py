@@ -170,10 +170,18 @@ def _repair(text: str) -> list[JsonValue]:
     try:
         value = json.loads(text, strict=False, object_pairs_hook=_first_wins)
     except (json.JSONDecodeError, RecursionError):
-        from json_repair import repair_json
-
-        value = json.loads(repair_json(text, ensure_ascii=False), strict=False)
+        value = _loosely_read(text)
     return [value] if isinstance(value, (dict, list)) and not _is_schema(value) else []
+
+
+def _loosely_read(text: str) -> JsonValue:
+    from json_repair import repair_json
+
+    try:
+        value: JsonValue = json.loads(repair_json(text, ensure_ascii=False), strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def fold_key(key: object) -> str:

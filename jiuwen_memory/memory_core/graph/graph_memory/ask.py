@@ -1,11 +1,13 @@
-"""The questions of an add, each in the language and batch size its strategy wants. Calls the model through the asker."""
+"""The questions of an add, each in the language and batch size its strategy wants. Calls the model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import tzinfo
 
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
+from jiuwen_memory.foundation.text import cut_bytes
 from jiuwen_memory.foundation.timepoint import format_seconds
 from jiuwen_memory.memory_core.graph.extraction import questions
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import HumanEntity
@@ -19,7 +21,7 @@ from jiuwen_memory.memory_core.graph.extraction.values import (
     Verdict,
     VerdictCase,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import is_repeat
+from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import fits_document, is_repeat
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import Identity, Merge, Names
 
@@ -30,9 +32,9 @@ FACTS_PER_FILTER = 60
 async def ask_entities(source: SourceText, services: Services) -> list[Mention]:
     """Return the named things of the text."""
     language = services.strategy.question_language("entity", services.language)
-    return await questions.ask_entities(
-        source, types=services.entity_types, language=language, asker=services.asker
-    )
+    found = await questions.ask_entities(source, types=services.entity_types, language=language, asker=services.asker)
+    limit = services.storage.name
+    return [replace(each, name=_fitting(each.name, limit, what="name", services=services)) for each in found]
 
 
 async def ask_timezone(source: SourceText, services: Services) -> tzinfo | None:
@@ -45,9 +47,31 @@ async def ask_relations(source: SourceText, mentions: Sequence[Mention], service
     if not mentions:
         return []
     language = services.strategy.question_language("relation", services.language)
-    return await questions.ask_relations(
+    found = await questions.ask_relations(
         source, mentions=mentions, types=services.relation_types, language=language, asker=services.asker
     )
+    return [_fitting_fact(each, services) for each in found]
+
+
+def _fitting_fact(fact: Fact, services: Services) -> Fact:
+    storage = services.storage
+    attributes = fact.attributes
+    if not fits_document(attributes):
+        services.asker.ledger.warn(f"The attributes of the fact {fact.content[:80]!r} are too long and were left out.")
+        attributes = {}
+    return replace(
+        fact,
+        name=_fitting(fact.name, storage.name, what="name", services=services),
+        content=_fitting(fact.content, storage.content // 4, what="fact", services=services),
+        attributes=attributes,
+    )
+
+
+def _fitting(text: str, limit: int, *, what: str, services: Services) -> str:
+    cut = cut_bytes(text, limit).rstrip()
+    if cut != text:
+        services.asker.ledger.warn(f"The {what} {text[:80]!r} was cut to what the store can hold.")
+    return cut
 
 
 async def ask_entity_duplicates(source: SourceText, names: Names, services: Services) -> list[tuple[int, ...]]:
@@ -73,9 +97,7 @@ async def ask_summaries(
 ) -> dict[str, Summary]:
     """Return new summaries by entity; an entity of which the text only repeats what is known is not asked about."""
     repeated = {
-        relation.uuid
-        for relation, stored in zip(relations, candidates, strict=True)
-        if is_repeat(relation, stored)
+        relation.uuid for relation, stored in zip(relations, candidates, strict=True) if is_repeat(relation, stored)
     }
     absorbed = {merge.target.uuid: merge.absorbed for merge in identity.merges}
     nodes: list[Entity] = []
@@ -102,9 +124,7 @@ async def ask_summaries(
 def _summary_case(
     node: Entity, relations: Sequence[Relation], *, absorbed: Sequence[Entity], services: Services
 ) -> SummaryCase:
-    fields = next(
-        (kind.fields(services.language) for kind in services.entity_types if kind.name == node.obj_type), {}
-    )
+    fields = next((kind.fields(services.language) for kind in services.entity_types if kind.name == node.obj_type), {})
     target = services.strategy.summary_target
     return SummaryCase(
         name=node.name,

@@ -17,6 +17,7 @@ from jiuwen_memory.errors import (
     LanguageError,
     ModelNotFoundError,
     PartFailedError,
+    SetupError,
 )
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.llm.model import ChatModel
@@ -25,10 +26,7 @@ from jiuwen_memory.foundation.ports import Embedding, Reranker
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import (
-    ENTITY_COLLECTION,
-    EPISODE_COLLECTION,
     GRAPH_COLLECTIONS,
-    RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
@@ -43,6 +41,7 @@ from jiuwen_memory.memory_core.config.graph import (
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker, Ledger
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
     DEFAULT_ENTITY_TYPES,
+    EntityDef,
     as_entity_def,
     as_relation_def,
 )
@@ -120,6 +119,7 @@ class GraphMemory:
         self.debug = debug
         self.entity_types = (*DEFAULT_ENTITY_TYPES, *(as_entity_def(each) for each in entity_types))
         self.relation_types = tuple(as_relation_def(each) for each in relation_types)
+        _check_type_names(self.entity_types, db_config)
         self._store: GraphStore = GraphStoreFactory.from_config(db_config, **(db_kwargs or {}))
         self._locks = locks or InProcessLocks()
         self._prompts = PromptLibrary(Path(prompts) if prompts else None)
@@ -225,23 +225,24 @@ class GraphMemory:
             await replay_journal(user_id, store=self._store, embedder=embedder)
             return await self._add_parts(parts, model=model, embedder=embedder)
 
-    async def _add_parts(
-        self, parts: Sequence[AddRequest], *, model: ChatModel, embedder: Embedder
-    ) -> GraphMemUpdate:
+    async def _add_parts(self, parts: Sequence[AddRequest], *, model: ChatModel, embedder: Embedder) -> GraphMemUpdate:
         total = GraphMemUpdate()
+        stored: list[str] = []
         for number, part in enumerate(parts):
             try:
-                total |= await self._add_part(part, model=model, embedder=embedder)
+                update = await self._add_part(part, model=model, embedder=embedder)
             except JiuwenMemoryError as error:
-                if not total.added_episode:
+                if not stored:
                     raise
                 raise PartFailedError(
                     f"Part {part.part} of {part.parts} failed ({error}); the parts before it are stored. "
                     "Add the same content again with the same reference_time or idempotency_key to go on from there.",
-                    stored=[episode.uuid for episode in total.added_episode],
+                    stored=stored,
                     part=part.part,
                     remaining="".join(each.text for each in parts[number:]),
                 ) from error
+            total |= update
+            stored += [update.duplicate_of] if update.duplicate_of else [each.uuid for each in update.added_episode]
         return total
 
     async def _add_part(self, part: AddRequest, *, model: ChatModel, embedder: Embedder) -> GraphMemUpdate:
@@ -252,9 +253,7 @@ class GraphMemory:
         planned = await plan_update(part, services)
         update = await commit_update(planned, part.user_id, store=self._store, embedder=embedder)
         ledger = services.asker.ledger
-        return replace(
-            update, warnings=[*part.warnings, *ledger.warnings, *update.warnings], usage=ledger.usage
-        )
+        return replace(update, warnings=[*part.warnings, *ledger.warnings, *update.warnings], usage=ledger.usage)
 
     async def search(
         self,
@@ -352,7 +351,9 @@ class GraphMemory:
 
     def _model(self) -> ChatModel:
         if self.llm_client is None:
-            raise ModelNotFoundError("No language model is attached; pass llm_client=... to GraphMemory to add memories.")
+            raise ModelNotFoundError(
+                "No language model is attached; pass llm_client=... to GraphMemory to add memories."
+            )
         return self.llm_client
 
     def _services(self, model: ChatModel, embedder: Embedder) -> Services:
@@ -375,3 +376,13 @@ class GraphMemory:
             entity_types=self.entity_types,
             relation_types=self.relation_types,
         )
+
+
+def _check_type_names(types: Sequence[type[EntityDef]], config: GraphConfig) -> None:
+    limit = config.db_storage_config.obj_type
+    for each in types:
+        if len(each.name.encode()) > limit:
+            raise SetupError(
+                f"The name of the entity type {each.name} is longer than the {limit} bytes of "
+                "GraphStoreStorageConfig.obj_type; shorten it, or raise the limit before the store is made."
+            )

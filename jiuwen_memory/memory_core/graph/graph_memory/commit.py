@@ -1,16 +1,19 @@
-"""Carries out a plan: embed what has no vector, write the journal, write the rows. The only place that writes a graph."""
+"""Carries out a plan: embeds what has no vector, writes the journal, writes the rows. Nothing else writes a graph."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from jiuwen_memory.errors import JournalError
 from jiuwen_memory.foundation.concurrency import shielded, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
+from jiuwen_memory.foundation.store.graph.checks import check_row
+from jiuwen_memory.foundation.store.graph.columns import collection_columns
+from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -41,20 +44,32 @@ class WritePlan:
         return tuple(name for name in GRAPH_COLLECTIONS if self.upserts.get(name) or self.removals.get(name))
 
 
-async def commit_update(update: GraphMemUpdate, user_id: str, *, store: GraphStore, embedder: Embedder) -> GraphMemUpdate:
+async def commit_update(
+    update: GraphMemUpdate,
+    user_id: str,
+    *,
+    store: GraphStore,
+    embedder: Embedder,
+    confirm: Callable[[], Awaitable[None]] | None = None,
+) -> GraphMemUpdate:
     """Write an update, all or nothing, and return it as it is stored (without vectors).
 
     Embedding comes first: when it fails, nothing has been written. From the journal's header on the update counts as
     written; a crash after that is made good by `replay_journal`. Cancellation waits for the write to end.
 
+    `confirm` is asked last before the plan goes to the journal, whether the user's lock is still held (`Lease.confirm`).
+
     Raises:
+        LockLostError, LockServiceError: `confirm` says no; nothing has been written.
         EmbeddingCallError: the embedder failed on every try.
+        StoreParameterError: a row does not fit the store; nothing has been written.
         StoreError: the store failed; the journal holds the plan if its header was written.
     """
     plan = await _with_vectors(_write_plan(update, user_id), store, embedder)
     if not plan.changed:
         return update
-    await shielded(_write(plan, store))
+    _check_rows(plan, store.config)
+    await shielded(_write(plan, store, confirm))
     return _without_vectors(update, plan)
 
 
@@ -71,10 +86,21 @@ async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder)
     return len(entries)
 
 
-async def _write(plan: WritePlan, store: GraphStore) -> None:
+def _check_rows(plan: WritePlan, config: GraphConfig) -> None:
+    """Refuse what the store would refuse: a plan in the journal that cannot be applied would bar its user for good."""
+    for collection, objects in plan.upserts.items():
+        columns = collection_columns(collection, config)
+        for each in objects:
+            check_row(each.to_row(), columns, collection=collection)
+
+
+async def _write(plan: WritePlan, store: GraphStore, confirm: Callable[[], Awaitable[None]] | None) -> None:
     entry = JournalEntry(
         plan_id=new_uuid(), user_id=plan.user_id, kind="header", payload=_payload(plan), created_at=now()
     )
+    # The latest point from which going back leaves nothing: `put` writes chunks and header in one go.
+    if confirm is not None:
+        await confirm()
     await store.journal.put(entry)
     await _apply(plan, entry, store)
 

@@ -17,17 +17,17 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
     episode = resolve.resolve_episode(request, history, services.language)
 
     found, zone = await together(ask.ask_entities(source, services), ask.ask_timezone(source, services))
-    mentions = resolve.resolve_mentions(found, request.speakers, services.storage)
+    mentions = resolve.resolve_mentions(found, request.speakers)
 
     known = await recall.recall_entities(mentions, request, services)
     names = resolve.resolve_names(mentions, known, speakers=request.speakers, strategy=services.strategy)
     facts, duplicates = await together(
         ask.ask_relations(source, mentions, services), ask.ask_entity_duplicates(source, names, services)
     )
-    identity = resolve.resolve_identity(mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode)
-    relations = resolve.resolve_relations(
-        facts, identity, zone=zone, request=request, episode=episode, storage=services.storage
+    identity = resolve.resolve_identity(
+        mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode
     )
+    relations = resolve.resolve_relations(facts, identity, zone=zone, request=request, episode=episode)
 
     stored = await recall.recall_relations(relations, identity, request=request, services=services)
     rewired = postprocess.resolve_rewired(identity.merges, stored)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import JsonValue
+
+from jiuwen_memory.foundation.store.graph.columns import JSON_LIMIT
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes, normalise_name, query_tokens
@@ -22,8 +26,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.states import (
 LABELS_KEPT = 64
 """Aliases and sources kept of one object, the newest."""
 CHANGE_WORDS = (
-    "now", "no longer", "not any more", "anymore", "moved", "left", "quit", "changed", "switched", "instead", "replaced",
-    "used to", "new", "became", "corrected", "actually", "wrong",
+    "now", "no longer", "not any more", "anymore", "moved", "left", "quit", "changed", "switched", "instead",
+    "replaced", "used to", "new", "became", "corrected", "actually", "wrong",
     "现在", "不再", "已经", "搬", "换", "改", "离职", "离开", "辞", "新", "其实", "不是", "更正", "变成", "取代",
 )  # fmt: skip
 
@@ -113,6 +117,7 @@ def _stored(pieces: Pieces) -> Iterable[Entity | Relation | Episode]:
         yield from merge.absorbed
     for candidates in known.candidates:
         yield from candidates
+    yield from known.of_targets
     yield from known.of_merged
     yield from known.episodes_of_merged
 
@@ -141,7 +146,7 @@ def _put_merge(draft: Draft, merge: Merge) -> None:
     for each in merge.absorbed:
         target = target.revise(
             aliases=_names([*target.aliases, each.name, *each.aliases], but=target.name),
-            attributes={**each.attributes, **target.attributes},
+            attributes=_united(target.attributes, each.attributes),
             content=target.content or each.content,
             relations=[*each.relations, *target.relations],
             episodes=[*each.episodes, *target.episodes],
@@ -149,13 +154,13 @@ def _put_merge(draft: Draft, merge: Merge) -> None:
             mention_count=target.mention_count + each.mention_count,
             first_mentioned_at=_earliest(target.first_mentioned_at, each.first_mentioned_at),
             last_mentioned_at=_latest(target.last_mentioned_at, each.last_mentioned_at),
-            merged_from=[*target.merged_from, *each.merged_from, _record(each)],
+            merged_from=_newest_records([*target.merged_from, *each.merged_from, _record(each)]),
         )
         draft.remove(each.uuid)
     draft.put(target)
 
 
-def _record(entity: Entity) -> dict[str, str | int]:
+def _record(entity: Entity) -> dict[str, JsonValue]:
     return {
         "uuid": entity.uuid,
         "name": entity.name,
@@ -164,6 +169,23 @@ def _record(entity: Entity) -> dict[str, str | int]:
         "mention_count": entity.mention_count,
         "created_at": entity.created_at,
     }
+
+
+def fits_document(value: object) -> bool:
+    """Tell whether a value fits into one JSON column."""
+    return len(json.dumps(value, ensure_ascii=False).encode()) <= JSON_LIMIT
+
+
+def _newest_records(records: list[JsonValue]) -> list[JsonValue]:
+    while not fits_document(records):
+        records = records[1:]
+    return records
+
+
+def _united(first: Mapping[str, JsonValue], second: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return both, `first` before `second`; only `first` where both together are too long."""
+    union = {**second, **first}
+    return union if fits_document(union) else dict(first)
 
 
 def _put_rewired(draft: Draft, pieces: Pieces) -> None:
@@ -212,11 +234,11 @@ def _put_relation(
             draft.remove(other.uuid)
         draft.put(kept)
         return
-    draft.put(relation)
+    draft.put(relation.revise(content_embedding=pieces.known.vectors.get(relation.content_text)))
     for number in verdict.contradicts:
         judged = known[number]
         if judged and _supports_contradiction(judged, relation, pieces=pieces):
-            _supersede(draft, judged, relation)
+            _supersede(draft, judged, draft.get(Relation, relation.uuid) or relation)
         elif judged:
             warnings.append(f"Kept beside each other, nothing shows a change: {judged.content!r}, {relation.content!r}")
     for kind, numbers in verdict.links.items():
@@ -233,8 +255,10 @@ def _folded(kept: Relation, other: Relation) -> Relation:
     if kept.stated_until is None and other.stated_until is not None and not kept.superseded_by:
         times |= {
             name: getattr(other, name)
-            for name in ("stated_until", "stated_offset", "stated_precision")
-            + ("valid_until", "offset_until", "precision_until")
+            for name in (
+                *("stated_until", "stated_offset", "stated_precision"),
+                *("valid_until", "offset_until", "precision_until"),
+            )
         }
     return kept.revise(
         episodes=list(dict.fromkeys([*kept.episodes, *other.episodes])),
@@ -242,7 +266,7 @@ def _folded(kept: Relation, other: Relation) -> Relation:
         mention_count=kept.mention_count + other.mention_count,
         first_mentioned_at=_earliest(kept.first_mentioned_at, other.first_mentioned_at),
         last_mentioned_at=_latest(kept.last_mentioned_at, other.last_mentioned_at),
-        qualifiers={**other.qualifiers, **kept.qualifiers},
+        qualifiers=_united(kept.qualifiers, other.qualifiers),
         **times,
     )
 
@@ -270,7 +294,7 @@ def _supersede(draft: Draft, stored: Relation, new: Relation) -> None:
     if stored.valid_since is not None and new.valid_since is not None and new.valid_since < stored.valid_since:
         earlier, later = new, stored
     times: dict[str, object] = {}
-    if later.valid_since is not None and (earlier.stated_until is None or later.valid_since < earlier.stated_until):
+    if later.valid_since is not None and (earlier.valid_until is None or later.valid_since < earlier.valid_until):
         times = {
             "valid_until": later.valid_since,
             "offset_until": later.offset_since,
@@ -308,9 +332,7 @@ def _link(kind: str, relation: Relation, other: Relation) -> Relation:
     )
 
 
-def _put_summaries(
-    draft: Draft, pieces: Pieces, *, storage: GraphStoreStorageConfig, warnings: list[str]
-) -> None:
+def _put_summaries(draft: Draft, pieces: Pieces, *, storage: GraphStoreStorageConfig, warnings: list[str]) -> None:
     for uuid, summary in pieces.summaries.items():
         entity = draft.get(Entity, uuid)
         if entity is None:
@@ -318,18 +340,20 @@ def _put_summaries(
         content = cut_bytes(summary.content, storage.content // 4)
         if content != summary.content:
             warnings.append(f"The summary of {entity.name!r} was cut to what the store can hold.")
-        draft.put(
-            entity.revise(
-                content=content or entity.content, attributes={**entity.attributes, **summary.attributes}
-            )
-        )
+        attributes = _united(summary.attributes, entity.attributes)
+        if not fits_document(attributes):
+            warnings.append(f"The new attributes of {entity.name!r} are too long and were left out.")
+            attributes = entity.attributes
+        draft.put(entity.revise(content=content or entity.content, attributes=attributes))
 
 
 def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConfig) -> None:
     """Point entities at their relations and episodes, and the episode at its entities, within the limits."""
     of_entity: dict[str, list[str]] = {}
+    # Stored relations are listed already, or no longer: only new ones may push out the oldest.
+    new = {relation.uuid for relation in pieces.relations}
     for relation in draft.all(Relation):
-        if relation.ends == "entity":
+        if relation.uuid in new:
             for end in {relation.lhs, relation.rhs}:
                 of_entity.setdefault(end, []).append(relation.uuid)
     mentioned = {node.uuid for node in pieces.identity.nodes}
@@ -345,12 +369,11 @@ def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConf
         )
     for relation in draft.all(Relation):
         draft.put(relation.revise(episodes=newest(relation.episodes, storage.episodes)))
-    draft.put(
-        pieces.episode.revise(entities=newest([node.uuid for node in pieces.identity.nodes], storage.entities))
-    )
+    draft.put(pieces.episode.revise(entities=newest([node.uuid for node in pieces.identity.nodes], storage.entities)))
 
 
 def _all_relations(pieces: Pieces) -> Iterable[Relation]:
+    yield from pieces.known.of_targets
     yield from pieces.known.of_merged
     for candidates in pieces.known.candidates:
         yield from candidates

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TypeVar
 
 from jiuwen_memory.foundation.concurrency import together
@@ -32,7 +34,7 @@ RECALL_WORDS = 40
 PAIR_LIMIT = 20
 """Stored relations beside a new one up to which shared words rank them; beyond, it gets a search of its own."""
 HUB_DEGREE = 50
-"""Relations from which on an entity is a hub: of a hub only relations of the same name are read, and searches do the rest."""
+"""Relations that make an entity a hub: of them only those of the same name are read; searches do the rest."""
 EDGE_LIMIT = 500
 """Stored relations read for all ends of a text at once."""
 SEARCHES_AT_ONCE = 4
@@ -42,13 +44,17 @@ EPISODE_LIMIT = 1000
 async def recall_repeat(request: AddRequest, services: Services) -> Episode | None:
     """Return the stored episode this part repeats, if the caller gave a time or a key to recognise it by."""
     if request.idempotency_key:
-        same = eq("idempotency_key", request.idempotency_key) & eq("part", request.part)
+        same = eq("idempotency_key", request.idempotency_key)
     elif request.is_repeatable:
         same = eq("content_hash", request.content_hash) & eq("valid_since", request.reference.seconds)
     else:
         return None
     found = await services.store.query(
-        EPISODE_COLLECTION, user=filter_user(request.user_id), expr=same, limit=1, consistency="strong"
+        EPISODE_COLLECTION,
+        user=filter_user(request.user_id),
+        expr=same & eq("part", request.part),
+        limit=1,
+        consistency="strong",
     )
     return _of_type(found, Episode)[0] if found else None
 
@@ -115,12 +121,18 @@ async def _entities_named(
 
 
 async def _entities_in_session(request: AddRequest, services: Services) -> frozenset[str]:
-    if not request.session_id:
+    """Return the entities of the session, and of the earlier parts of the same input."""
+    near: list[QueryExpr] = []
+    if request.session_id:
+        near.append(eq("session_id", request.session_id))
+    if request.part > 1:
+        near.append(eq("group", request.group))
+    if not near:
         return frozenset()
     episodes = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
-        expr=eq("session_id", request.session_id),
+        expr=reduce(or_, near),
         limit=EPISODE_LIMIT,
         output_fields=["entities"],
     )
@@ -160,9 +172,14 @@ async def recall_relations(
         _relations_beside(new, hubs=hubs, request=request, services=services),
         _relations_of(merged, request=request, services=services),
     )
+    of_targets = await _relations_alike(of_merged, identity.absorbed, request=request, services=services)
     episodes = await _episodes_of(merged, request=request, services=services)
     return KnownRelations(
-        candidates=beside.candidates, of_merged=of_merged, episodes_of_merged=episodes, vectors=beside.vectors
+        candidates=beside.candidates,
+        of_merged=of_merged,
+        of_targets=of_targets,
+        episodes_of_merged=episodes,
+        vectors=beside.vectors,
     )
 
 
@@ -262,6 +279,24 @@ async def _relations_of(merged: Collection[str], *, request: AddRequest, service
         RELATION_COLLECTION,
         user=filter_user(request.user_id),
         expr=in_list("lhs", merged) | in_list("rhs", merged),
+        consistency="strong",
+    )
+    return tuple(_of_type(found, Relation))
+
+
+async def _relations_alike(
+    moved: Sequence[Relation], absorbed: Mapping[str, str], *, request: AddRequest, services: Services
+) -> tuple[Relation, ...]:
+    """Return the relations of the entities that stay which have the name of one that moves to them."""
+    if not moved:
+        return ()
+    targets = list(dict.fromkeys(absorbed.values()))
+    found = await services.store.query(
+        RELATION_COLLECTION,
+        user=filter_user(request.user_id),
+        expr=(in_list("lhs", targets) | in_list("rhs", targets))
+        & in_list("name_norm", [relation.name_norm for relation in moved]),
+        limit=EDGE_LIMIT,
         consistency="strong",
     )
     return tuple(_of_type(found, Relation))

@@ -77,7 +77,8 @@ def parse_request(
     if reference_time is not None and not isinstance(reference_time, datetime):
         raise InvalidInputError(f"reference_time is a {type(reference_time).__name__}; give a datetime or None.")
     parse_user_id(user_id, storage)
-    text, speakers = parse_content(src_type, content, names=_checked_names(src_type, content, content_fmt_kwargs))
+    text, named = parse_content(src_type, content, names=_checked_names(src_type, content, content_fmt_kwargs))
+    speakers = _fitting(named, storage)
     cleaned = clean_text(text)
     if not cleaned.strip():
         raise InvalidInputError("content is empty; give some text to remember.")
@@ -94,7 +95,10 @@ def parse_request(
         source=_label("source", source),
         idempotency_key=_label("idempotency_key", idempotency_key),
         group=new_uuid(),
-        warnings=() if cleaned == text else ("Characters that cannot be stored were replaced in the content.",),
+        warnings=(
+            *(["Characters that cannot be stored were replaced in the content."] if cleaned != text else []),
+            *(["A speaker's name was cut to what the store can hold."] if speakers != named else []),
+        ),
     )
 
 
@@ -140,12 +144,14 @@ def parse_content(
         return _json_text(content), ()
     if isinstance(content, str):
         return content, ()
-    if src_type is EpisodeType.DOCUMENT or isinstance(content, Mapping):
+    is_list = isinstance(content, Sequence) and not isinstance(content, bytes)
+    if src_type is EpisodeType.DOCUMENT or not is_list:
         raise InvalidInputError(
             f"content of a {src_type.name} is a {type(content).__name__}; give "
             + ("a text." if src_type is EpisodeType.DOCUMENT else "a text or a list of messages.")
         )
-    messages = [message for message in plain_messages(list(content)) if message.role not in UNREMEMBERED_ROLES]
+    given: Sequence[Any] = content
+    messages = [message for message in plain_messages(given) if message.role not in UNREMEMBERED_ROLES]
     spoken = [(_speaker(message, names), message) for message in messages if message.text.strip()]
     lines = [f"{speaker.name}: {message.text}" for speaker, message in spoken]
     speakers = dict.fromkeys(speaker for speaker, message in spoken if message.role != "tool")
@@ -157,6 +163,11 @@ def _speaker(message: PlainMessage, names: Mapping[str, str]) -> Mention:
     if message.role == "tool":
         return Mention(f"tool {message.name}" if message.name else name, AIEntity.name)
     return Mention(name.strip(), HumanEntity.name if message.role in HUMAN_ROLES else AIEntity.name)
+
+
+def _fitting(speakers: Sequence[Mention], storage: GraphStoreStorageConfig) -> tuple[Mention, ...]:
+    cut = (replace(each, name=cut_bytes(clean_text(each.name), storage.name).rstrip()) for each in speakers)
+    return tuple(dict.fromkeys(cut))
 
 
 def _json_text(content: Content) -> str:
@@ -174,9 +185,7 @@ def _json_text(content: Content) -> str:
     return content
 
 
-def _checked_names(
-    src_type: EpisodeType, content: Content, given: Mapping[str, str] | None
-) -> Mapping[str, str]:
+def _checked_names(src_type: EpisodeType, content: Content, given: Mapping[str, str] | None) -> Mapping[str, str]:
     if not given:
         return {}
     if src_type is not EpisodeType.CONVERSATION or isinstance(content, str):

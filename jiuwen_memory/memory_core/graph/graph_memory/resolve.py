@@ -5,12 +5,12 @@ Nothing here reaches the store or the model; what the model was asked arrives as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
-from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
-from jiuwen_memory.foundation.text import cut_bytes, normalise_name
+from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds, resolve_period, resolve_time
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, EntityDef
@@ -70,13 +70,11 @@ def resolve_episode(request: AddRequest, history: History, language: Language) -
     )
 
 
-def resolve_mentions(
-    found: Sequence[Mention], speakers: Sequence[Mention], storage: GraphStoreStorageConfig
-) -> tuple[Mention, ...]:
-    """Return speakers and found names, each once; names are cut to what the store can hold."""
+def resolve_mentions(found: Sequence[Mention], speakers: Sequence[Mention]) -> tuple[Mention, ...]:
+    """Return speakers and found names, each once."""
     mentions: dict[str, Mention] = {}
     for mention in (*speakers, *found):
-        name = cut_bytes(mention.name.strip(), storage.name)
+        name = mention.name.strip()
         key = normalise_name(name)
         known = mentions.get(key)
         if not key:
@@ -245,20 +243,18 @@ def resolve_relations(
     zone: tzinfo | None,
     request: AddRequest,
     episode: Episode,
-    storage: GraphStoreStorageConfig,
 ) -> tuple[Relation, ...]:
     """Return the new relations: ends by uuid, times computed from the words the model copied, each fact once."""
     relations: dict[tuple[str, str, str], Relation] = {}
     for fact in facts:
         lhs, rhs = identity.nodes[fact.source].uuid, identity.nodes[fact.target].uuid
         since, until = resolve_times(fact, request, zone)
-        content = cut_bytes(fact.content, storage.content // 4)
         relation = Relation(
             user_id=request.user_id,
             obj_type=FACT_SELF if lhs == rhs else "Relation",
             language=episode.language,
-            content=content,
-            name=cut_bytes(fact.name, storage.name),
+            content=fact.content,
+            name=fact.name,
             lhs=lhs,
             rhs=rhs,
             lhs_origin=lhs,
@@ -270,13 +266,11 @@ def resolve_relations(
             qualifiers=dict(fact.attributes),
             created_at=episode.created_at,
         ).revise(**_since_fields(since), **_until_fields(until))
-        relations.setdefault((lhs, rhs, normalise_name(content)), relation)
+        relations.setdefault((lhs, rhs, normalise_name(fact.content)), relation)
     return tuple(relations.values())
 
 
-def resolve_times(
-    fact: Fact, request: AddRequest, zone: tzinfo | None
-) -> tuple[Timepoint | None, Timepoint | None]:
+def resolve_times(fact: Fact, request: AddRequest, zone: tzinfo | None) -> tuple[Timepoint | None, Timepoint | None]:
     """Return since when and until when a fact holds; what cannot be told for certain is None.
 
     An end given as a day, month or year means its last second.
@@ -292,33 +286,38 @@ def resolve_times(
 
 
 def _read_period(words: str, request: AddRequest, offset: int) -> tuple[Timepoint | None, Timepoint | None]:
-    if not words:
+    if not words or _names_another_year(words, request.text):
         return None, None
     moment = resolve_time(words, request.reference_time, offset_minutes=offset)
-    since, until = (
-        (moment, None) if moment else resolve_period(words, request.reference_time, offset_minutes=offset)
-    )
+    since, until = (moment, None) if moment else resolve_period(words, request.reference_time, offset_minutes=offset)
     if since and _echoes_reference(words, since, request):
         return None, until
     return since, until
 
 
+def _names_another_year(words: str, text: str) -> bool:
+    """Tell whether words name a year that the text does not: no copy, but a guess. An ISO date may be computed."""
+    is_iso = re.match(r"\d{4}(-|$)", words.strip())
+    return not is_iso and any(year not in text for year in re.findall(r"\d{4}", words))
+
+
 def _echoes_reference(words: str, since: Timepoint, request: AddRequest) -> bool:
-    """Tell whether a date is only the reference time handed back: not in the text, which does not speak of the present."""
+    """Tell whether a date is only the reference time handed back: the text neither has it nor speaks of the present."""
     is_near = abs(since.seconds - request.reference.seconds) < 24 * 3600
     text = request.text.casefold()
     is_written_date = words.strip()[:4].isdigit()
     return (
-        is_near
-        and is_written_date
-        and words.casefold() not in text
-        and not any(word in text for word in PRESENT_WORDS)
+        is_near and is_written_date and words.casefold() not in text and not any(word in text for word in PRESENT_WORDS)
     )
 
 
 def zone_offset(zone: tzinfo | None, moment: datetime, *, default: int) -> int:
     """Return the zone's offset from UTC at a moment, in minutes."""
-    offset = moment.astimezone(zone).utcoffset() if zone else None
+    try:
+        offset = moment.astimezone(zone).utcoffset() if zone else None
+    except OverflowError:
+        # The first and the last hours of the calendar have no wall time in some zones.
+        offset = None
     return default if offset is None else int(offset.total_seconds() // 60)
 
 

@@ -161,9 +161,7 @@ async def _recall_neighbours(request: SearchRequest, hits: Sequence[Hit], *, sto
     """
     scores = {hit.found.uuid: hit.score for hit in hits}
     seen: dict[str, Hit] = {hit.found.uuid: hit for hit in hits}
-    frontier = {
-        hit.found.uuid: hit.score for hit in hits[:SEED_LIMIT] if hit.score >= request.config.threshold
-    }
+    frontier = {hit.found.uuid: hit.score for hit in hits[:SEED_LIMIT] if hit.score >= request.config.threshold}
     reached = dict(frontier)
     for _ in range(request.config.bfs_depth):
         found = await _linked(request, [seen[uuid].found for uuid in frontier], store=store)
@@ -235,9 +233,7 @@ async def _read(request: SearchRequest, ids: Sequence[str], *, store: GraphStore
     )
 
 
-async def _reranked(
-    request: SearchRequest, hits: Sequence[Hit], *, reranker: Reranker | None, tries: int
-) -> list[Hit]:
+async def _reranked(request: SearchRequest, hits: Sequence[Hit], *, reranker: Reranker | None, tries: int) -> list[Hit]:
     if reranker is None:
         raise SetupError(
             f"The search strategy wants {request.collection} reranked, but no reranker is attached; "

@@ -36,10 +36,14 @@ class KnownEntities:
 
 @dataclass(frozen=True)
 class KnownRelations:
-    """Stored relations beside each new one (best first), and everything that hangs on entities to be merged."""
+    """Stored relations beside each new one (best first), and everything that hangs on entities to be merged.
+
+    `of_targets` holds those relations of the entities that stay which the moved ones may repeat.
+    """
 
     candidates: tuple[tuple[Relation, ...], ...] = ()
     of_merged: tuple[Relation, ...] = ()
+    of_targets: tuple[Relation, ...] = ()
     episodes_of_merged: tuple[Episode, ...] = ()
     vectors: Mapping[str, list[float]] = field(default_factory=dict)
 
@@ -117,9 +121,7 @@ class GraphMemUpdate:
             added_episode=_added(self.added_episode, later.added_episode, later.updated_episode, set()),
             updated_episode=_updated(self.added_episode, self.updated_episode, later.updated_episode, set()),
             added_entity=_added(self.added_entity, later.added_entity, later.updated_entity, later.removed_entity),
-            updated_entity=_updated(
-                self.added_entity, self.updated_entity, later.updated_entity, later.removed_entity
-            ),
+            updated_entity=_updated(self.added_entity, self.updated_entity, later.updated_entity, later.removed_entity),
             removed_entity=(self.removed_entity | later.removed_entity) - _ids(self.added_entity),
             added_relation=_added(
                 self.added_relation, later.added_relation, later.updated_relation, later.removed_relation

@@ -44,14 +44,15 @@ def fetch_matching(
     limit: int | None,
     settings: Mapping[str, Any],
     lite: bool,
+    window: int = WINDOW,
 ) -> list[Mapping[str, Any]]:
     """Return the rows that fulfil a simplified filter: all of them, or `limit` of them."""
     written = render(expr)
     wanted: dict[str, Any] = {"filter": written, "output_fields": list(fields), **settings}
-    if lite or (limit is not None and limit <= WINDOW):
+    if lite or (limit is not None and limit <= window):
         return list(client.query(collection, **wanted, **({} if limit is None else {"limit": limit})))
-    first = list(client.query(collection, **wanted, limit=WINDOW))
-    if len(first) < WINDOW:
+    first = list(client.query(collection, **wanted, limit=window))
+    if len(first) < window:
         return first
     iterator = client.query_iterator(
         collection, batch_size=_ITERATOR_BATCH, limit=-1 if limit is None else limit, **wanted

@@ -113,7 +113,7 @@ def _field(column: Column, number: int, *, config: GraphConfig, partitioned: boo
 def _vector_index(collection: str, column: Column, *, config: GraphConfig, lite: bool) -> dict[str, Any]:
     embed = config.db_embed_config
     if column.kind == "sparse":
-        return {**_SPARSE_INDEX, "params": embed.bm25_config.model_dump()}
+        return {**_SPARSE_INDEX, "params": _build_params(embed.bm25_config.model_dump(), lite=lite)}
     if column.kind != "dense":
         return {}
     if collection == JOURNAL_COLLECTION:
@@ -121,8 +121,13 @@ def _vector_index(collection: str, column: Column, *, config: GraphConfig, lite:
     kind = embed.index_type.index_type
     # Lite's own AUTOINDEX is a graph index that loses most hits under a user filter.
     name = "FLAT" if lite and kind == "AUTO" else _SERVER_INDEXES[kind]
-    params = {**embed.index_type.build_params(), **embed.extra_configs}
+    params = _build_params({**embed.index_type.build_params(), **embed.extra_configs}, lite=lite)
     return {"index_type": name, "metric_type": METRICS[embed.distance_metric], "params": params}
+
+
+def _build_params(params: dict[str, Any], *, lite: bool) -> dict[str, Any]:
+    # pymilvus flattens the parameters; Lite 3.2 looks for them under "params" only and else silently takes its own.
+    return {"params": params} if lite else params
 
 
 def _check_columns(collection: str, columns: Columns, described: Mapping[str, Any]) -> None:

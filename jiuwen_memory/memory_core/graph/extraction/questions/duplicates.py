@@ -35,7 +35,7 @@ from jiuwen_memory.memory_core.graph.extraction.values import Described, Duplica
 _KEYS: Final = ("duplicates", "duplicated_entities", "duplicate_entities")
 _SAME_KEYS: Final = ("same", "duplicate_ids", "duplicates", "same_as", "ids")
 _LABELS: Final = ("same", "different")
-_DESCRIPTION: Final = 120
+_DESCRIPTION: Final = 90
 _ALIASES: Final = 3
 _ASSUMED: Final = "what was assumed holds"
 
@@ -45,8 +45,8 @@ async def ask_entity_duplicates(
 ) -> list[tuple[int, ...]]:
     """Return, for each case, the positions of the candidates that are the same thing as the new one.
 
-    With `judge_items` of 1 each pair is a question of its own. Without a usable answer, what the case assumes holds, with
-    a warning.
+    With `judge_items` of 1 each pair is a question of its own. Without a usable answer, what the case assumes holds,
+    with a warning.
 
     Raises:
         LLMCallError: the service failed for good.

@@ -20,10 +20,11 @@ from jiuwen_memory.memory_core.graph.extraction.values import SourceText
 T = TypeVar("T")
 R = TypeVar("R")
 
-HISTORY_CHARACTERS: Final = 200
+HISTORY_CHARACTERS: Final = 120
 SUSPICIOUS_RUN: Final = 4
 """This many answers that are all alike are a weak model's way of not answering."""
 
+_PAIR_LISTS: Final = ("verdicts", "duplicates", "pairs", "answers")
 _YES: Final = frozenset({"same", "conflict", "yes", "true", "1", "duplicate", "contradicts", "contradict", "replaced"})
 _YES_IN_CHINESE: Final = frozenset({"相同", "是", "同一", "一样", "冲突", "矛盾", "替换"})
 _NO: Final = frozenset({"different", "compatible", "no", "false", "0", "other", "distinct"})
@@ -124,7 +125,7 @@ async def ask_pair(
     def read(reply: Reply) -> bool:
         if not reply.values:
             return _certain(read_yes(reply.text))
-        answers = read_keyed(reply, count=1, keys=labels, marks=("answer", "verdict"))
+        answers = read_keyed(reply, count=1, keys=(*labels, *_PAIR_LISTS), marks=("answer", "verdict"))
         other = next(iter(answers.values()))
         # Under another number than the pair's own, a yes may be copied from the prompt's example.
         return _certain(read_yes(answers[1]) if 1 in answers else read_yes(other) and None)

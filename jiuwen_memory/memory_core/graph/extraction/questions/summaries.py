@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema, closed_object
@@ -99,6 +100,9 @@ def _read(reply: Reply, *, cases: Sequence[SummaryCase]) -> list[Summary | None]
 def _summary(answer: JsonValue, case: SummaryCase) -> Summary | None:
     fields = folded(answer) if isinstance(answer, dict) else {"summary": answer}
     text = next((read_text(fields[key]) for key in _TEXT_KEYS if key in fields), "")
+    if normalise_name(text) in {normalise_name(case.name), normalise_name(f"{case.name} ({case.type_name})")}:
+        # A weak model gives the item's own line back.
+        text = ""
     given = fields.get("attributes")
     attributes = {
         name: value

@@ -25,10 +25,10 @@ from jiuwen_memory.memory_core.graph.extraction.reply import (
 )
 from jiuwen_memory.memory_core.graph.extraction.values import SourceText
 
-_HEAD: Final = 500
-_TAIL: Final = 200
+_HEAD: Final = 300
+_TAIL: Final = 100
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?\s*([+\-\u2212])\s*(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
-_ZONE_KEYS: Final = ("timezone", "time_zone", "tz", "zone", "iana", "offset", "offset_from_utc", "utc_offset", "name")
+_ZONE_KEYS: Final = ("timezone", "time_zone", "tz", "zone", "iana", "name", "offset", "offset_from_utc", "utc_offset")
 _PLACE_KEYS: Final = ("place", "city", "location")
 _WEST: Final = timedelta(hours=-12)
 _EAST: Final = timedelta(hours=14)

@@ -15,6 +15,7 @@ from jiuwen_memory.memory_core.graph.extraction.asking import Asker
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, exactly
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import RelationVerdicts
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import (
+    SUSPICIOUS_RUN,
     Group,
     ask_pair,
     at_once,
@@ -50,8 +51,8 @@ async def ask_relation_verdicts(
     """Return, for each new fact, the positions of the stored ones it repeats, contradicts or links to.
 
     With `judge_items` of 1 each pair is asked about twice: same or different, then, if different, conflict or
-    compatible. A model that fails or gives no usable answer gives no verdict, with a warning. Whether a contradiction is
-    plausible is for the caller to check.
+    compatible. A model that fails or gives no usable answer gives no verdict, with a warning. Whether a contradiction
+    is plausible is for the caller to check.
     """
     asked = [index for index, case in enumerate(cases) if case.candidates]
     if not asked:
@@ -85,6 +86,9 @@ async def _ask_batch(cases: Sequence[VerdictCase], *, language: Language, asker:
     if answers.doubts_contradicts:
         kept = await confirm([verdict.contradicts for verdict in verdicts], prompt="relation_conflict")
         verdicts = [replace(verdict, contradicts=against) for verdict, against in zip(verdicts, kept, strict=True)]
+    if answers.doubts_links:
+        asker.ledger.warn("RelationVerdicts linked every fact to a stored one; the links are left out.")
+        verdicts = [replace(verdict, links={}) for verdict in verdicts]
     return verdicts
 
 
@@ -95,6 +99,7 @@ class _Answers:
     verdicts: list[Verdict]
     doubts_same: bool = False
     doubts_contradicts: bool = False
+    doubts_links: bool = False
 
 
 def _form(groups: Sequence[Group]) -> AnswerForm:
@@ -129,8 +134,10 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
         reply.drop(f"{len(groups) - len(verdicts)} of {len(groups)} facts", "no verdict came")
     given = {group.number: fields for group, fields in answered}
     raw = [given.get(group.number, {}) for group in groups]
+    read = [verdicts.get(group.number, Verdict()) for group in groups]
     return _Answers(
-        verdicts=[verdicts.get(group.number, Verdict()) for group in groups],
+        verdicts=read,
+        doubts_links=len(read) >= SUSPICIOUS_RUN and all(verdict.links for verdict in read),
         doubts_same=is_suspicious([_listed(fields, _SAME_KEYS) for fields in raw]),
         doubts_contradicts=is_suspicious([_listed(fields, _CONTRADICTS_KEYS) for fields in raw]),
     )
