@@ -1,7 +1,8 @@
 """Every error this library raises, in one tree.
 
 The branches are split by who can act: whoever passed the value (`InvalidInputError`), whoever set the memory up
-(`SetupError`), time (`ServiceError`, `LockTimeoutError`, `LockLostError`: try again later), or whoever runs the store (`StoreError`).
+(`SetupError`), time (`ServiceError`, `LockTimeoutError`, `LockLostError`: try again later), or whoever runs the store
+(`StoreError`).
 """
 
 from __future__ import annotations

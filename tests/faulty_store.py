@@ -65,6 +65,9 @@ class FaultyJournal:
     async def drop_unfinished(self, user_id: str) -> int:
         return await self._journal.drop_unfinished(user_id)
 
+    async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
+        return await self._journal.unfinished(user_id)
+
 
 class FaultyStore:
     """Does what the store inside does, but for the one call that its faults name."""

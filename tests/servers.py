@@ -19,6 +19,7 @@ import ssl
 import struct
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,18 +33,19 @@ Embed = Callable[[str], list[float]]
 
 @dataclass(frozen=True)
 class Request:
-    """One request that the server got."""
+    """One request that the server got, and when, by a clock that only goes forward."""
 
     path: str
     headers: Mapping[str, str]
     body: Body
+    at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True)
 class Fault:
     """What goes wrong with one request, instead of or before its answer."""
 
-    kind: Literal["status", "reset", "malformed", "truncated", "slow", "answer"]
+    kind: Literal["status", "reset", "malformed", "truncated", "slow", "trickle", "answer"]
     status: int = 500
     headers: Mapping[str, str] = field(default_factory=dict)
     message: str = "made to fail"
@@ -338,13 +340,14 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(self.path, headers, json.loads(self.rfile.read(length)))
         fault = owner.arrived(request)
         try:
-            if fault and fault.kind != "slow":
+            if fault and fault.kind not in ("slow", "trickle"):
                 self._go_wrong(fault)
                 return
-            if fault:
+            if fault and fault.kind == "slow":
                 owner.stopping.wait(fault.seconds)
             status, answer = owner.answer(request)
-            self._send(status, json.dumps(answer, ensure_ascii=False).encode())
+            pause = fault.seconds if fault and fault.kind == "trickle" else 0.0
+            self._send(status, json.dumps(answer, ensure_ascii=False).encode(), pause=pause)
         finally:
             owner.left()
 
@@ -367,11 +370,23 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(fault.status, json.dumps(_error(fault.message)).encode(), headers=fault.headers)
 
-    def _send(self, status: int, body: bytes, *, headers: Mapping[str, str] | None = None, missing: int = 0) -> None:
+    def _send(
+        self,
+        status: int,
+        body: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        missing: int = 0,
+        pause: float = 0.0,
+    ) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body) + missing))
         self.end_headers()
-        self.wfile.write(body)
+        # With a pause, a byte at a time: always something on its way, and never all of it.
+        for piece in (body[index : index + 1] for index in range(len(body))) if pause else (body,):
+            self.wfile.write(piece)
+            if pause and self.server.owner.stopping.wait(pause):
+                return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
@@ -19,6 +19,7 @@ from jiuwen_memory.errors import (
     ModelNotFoundError,
     PromptFilesMissingError,
     SetupError,
+    StoreParameterError,
 )
 from jiuwen_memory.memory_core.config.graph import EpisodeRetrievalStrategy, RetrievalStrategy
 from jiuwen_memory.memory_core.graph.extraction.base import Words
@@ -292,14 +293,18 @@ async def test_without_merge_relations_no_verdict_is_asked_and_only_equal_words_
     assert len(await all_relations(mind.memory)) == 2
 
 
-async def test_the_summary_target_is_told_to_the_model_and_people_get_twice_as_much() -> None:
+async def test_the_summary_target_is_told_to_the_model_and_people_may_have_twice_as_much() -> None:
     mind = taught(strategy=ENGLISH.model_copy(update={"summary_target": 80}))
 
     await mind.learn(HUNT[3], types=WHO, said=[HUNT])
 
     (prompt,) = mind.llm.asked("EntitySummaries")
-    assert prompt.lines()[prompt.number("Ada Hunt")].endswith("160")
-    assert prompt.lines()[prompt.number("Corvid Labs")].endswith("80")
+    lengths: dict[str, Any] = dict(prompt.schema["properties"])  # type: ignore[call-overload]
+    assert "160" in prompt.text
+    assert {number: each["maxLength"] for number, each in lengths.items()} == {
+        str(prompt.number("Ada Hunt")): 320,
+        str(prompt.number("Corvid Labs")): 160,
+    }
 
 
 async def test_items_beyond_a_batch_are_asked_in_calls_of_their_own_at_once() -> None:
@@ -486,17 +491,28 @@ async def test_names_and_summaries_are_cut_to_what_the_store_holds_and_the_updat
     assert len([warning for warning in update.warnings if "cut" in warning]) == 3
 
 
-async def test_an_add_that_the_store_would_refuse_leaves_nothing_behind_and_the_next_one_works() -> None:
+async def test_a_row_that_the_store_would_refuse_never_reaches_the_journal() -> None:
+    storage = GraphStoreStorageConfig(uuid=8)
+    config = GraphConfig(uri="narrow", backend="memory", embed_dim=64, db_storage_config=storage)
+    narrow = taught(config=config)
+
+    with pytest.raises(StoreParameterError, match="uuid"):
+        await narrow.learn("A text.")
+
+    assert await narrow.memory.db_backend.journal.entries() == []
+    assert await all_episodes(narrow.memory) == []
+
+
+async def test_a_speakers_name_is_cut_to_what_the_store_holds() -> None:
     storage = GraphStoreStorageConfig(name=10)
     mind = taught(config=GraphConfig(uri="refused", backend="memory", embed_dim=64, db_storage_config=storage))
     messages = [{"role": "user", "content": "hello"}]
     long_name = {"user": "é" * 400}
 
-    first = await mind.memory.add_memory(EpisodeType.CONVERSATION, "ann", messages, content_fmt_kwargs=long_name)
-    second = await mind.learn("A text.")
+    update = await mind.memory.add_memory(EpisodeType.CONVERSATION, "ann", messages, content_fmt_kwargs=long_name)
 
-    assert len(first.added_episode) == len(second.added_episode) == 1
-    assert first.added_episode[0].speakers == ["é" * 5]
+    assert update.added_episode[0].speakers == ["é" * 5]
+    assert any("speaker" in warning for warning in update.warnings)
     assert await problems(mind.memory) == []
 
 

@@ -347,7 +347,7 @@ async def test_a_cancellation_before_the_write_leaves_nothing_and_frees_the_user
     asked = asyncio.Event()
 
     class Hanging(FakeLLM):
-        async def invoke(self, **arguments: Any) -> Any:  # type: ignore[override]
+        async def invoke(self, **arguments: Any) -> Any:
             asked.set()
             await asyncio.Event().wait()
 

@@ -239,7 +239,7 @@ SUMMARIES = {
         {"1": "None of his colleagues know", "2": "无锡人"},
         ["None of his colleagues know", "无锡人"],
     ),
-    "the item's own line": ({"1": "Mira Holt (Human)", "2": "Fern Yard."}, [None, None]),
+    "the item's own line": ({"1": "Mira Holt (Human)", "2": "Fern Yard：Entity"}, [None, None]),
     "unknown and missing ids": ({"1": "beekeeper", "31": "Potter"}, ["beekeeper", None]),
     "cut off": ('{"1":"beekeeper","2":"a ya', ["beekeeper", None]),
 }

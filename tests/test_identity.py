@@ -90,13 +90,23 @@ async def test_a_speaker_is_the_same_person_in_every_conversation() -> None:
     assert mind.llm.asked("EntityDuplication") == []
 
 
-async def test_an_assistant_that_nothing_is_said_about_is_no_entity() -> None:
+async def test_speakers_without_a_name_of_whom_nothing_is_said_are_no_entities() -> None:
     mind = taught()
     talk = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hello."}]
 
-    await mind.memory.add_memory(EpisodeType.CONVERSATION, "ann", talk)
+    update = await mind.memory.add_memory(EpisodeType.CONVERSATION, "ann", talk)
 
-    assert set(await all_entities(mind.memory)) == {"user"}
+    assert update.added_episode[0].speakers == ["user", "assistant"]
+    assert await all_entities(mind.memory) == {}
+
+
+async def test_a_speaker_with_a_name_is_an_entity_whatever_is_said() -> None:
+    mind = taught()
+    talk = [{"role": "user", "content": "Hello."}]
+
+    await mind.memory.add_memory(EpisodeType.CONVERSATION, "ann", talk, content_fmt_kwargs={"user": "Marta"})
+
+    assert set(await all_entities(mind.memory)) == {"Marta"}
 
 
 async def test_an_assistant_that_a_fact_is_about_is_an_entity_of_type_ai() -> None:

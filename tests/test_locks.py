@@ -5,8 +5,14 @@ import threading
 
 import pytest
 
-from jiuwen_memory.errors import InvalidInputError, LockTimeoutError
+from jiuwen_memory import EPISODE_COLLECTION, Episode, GraphMemUpdate
+from jiuwen_memory.errors import InvalidInputError, LockLostError, LockTimeoutError
 from jiuwen_memory.foundation.locks import InProcessLocks, UserLocks, held_users
+from jiuwen_memory.foundation.store.graph import JournalEntry
+from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
+from jiuwen_memory.testing import FakeEmbedder, fake_memory
 
 
 def test_the_locks_have_the_shape_that_a_memory_asks_for() -> None:
@@ -155,3 +161,24 @@ async def test_a_wait_that_is_too_long_ends_in_an_error_that_names_the_user_and_
 def test_an_impossible_wait_is_refused(wait: float) -> None:
     with pytest.raises(InvalidInputError):
         InProcessLocks(wait=wait)
+
+
+async def test_a_commit_whose_lock_is_lost_writes_nothing() -> None:
+    memory = fake_memory()
+    embedder = Embedder(FakeEmbedder(), dimension=64, tries=1, batch_size=8)
+    update = GraphMemUpdate(added_episode=[Episode(content="Ada lives in Porto.", user_id="ann")])
+    asked: list[list[JournalEntry]] = []
+
+    async def confirm() -> None:
+        asked.append(await memory.db_backend.journal.entries("ann"))
+        raise LockLostError("lost")
+
+    with pytest.raises(LockLostError):
+        await commit_update(update, "ann", store=memory.db_backend, embedder=embedder, confirm=confirm)
+    written = await memory.db_backend.query(EPISODE_COLLECTION, user=filter_user("ann"))
+    journal = await memory.db_backend.journal.entries("ann")
+
+    assert asked == [[]]
+    assert written == []
+    assert journal == []
+    await memory.close()

@@ -166,9 +166,9 @@ async def test_characters_that_no_store_keeps_are_replaced_and_the_update_says_s
 async def test_text_whose_folded_form_is_many_times_longer_is_stored() -> None:
     mind = taught()
 
-    update = await mind.learn("\ufdfa" * 1500)
+    update = await mind.learn("\ufdfa" * 3000)
 
-    assert update.added_episode[0].content == "\ufdfa" * 1500
+    assert update.added_episode[0].content == "\ufdfa" * 3000
 
 
 # --- users ------------------------------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ POLL = 0.1
 class RedisUserLocks:
     """Locks that hold between all processes that use one Redis, and inside each of them as `InProcessLocks` do.
 
-    A lock is a key that ends with its lease unless its holder renews it, so a crashed process holds up nobody for longer
-    than that. Two waiting processes take turns: whoever is next stays next until its turn has come.
+    A lock is a key that ends with its lease unless its holder renews it, so a crashed process holds up nobody for
+    longer than that. Processes take turns: whoever is next stays next until its turn has come.
 
     Args:
         source: the URL of a Redis, such as `redis://localhost:6379/0`; or a client of redis-py, which serves the one
@@ -137,7 +137,7 @@ class RedisLease:
             except LockError as error:
                 raise LockLostError(
                     f"The lock of user {self._user_id!r} was lost: it was not renewed for {self._seconds:g} seconds, "
-                    "or its key was removed from Redis. Nothing was written; do it again."
+                    "or its key was removed from Redis. Nothing is written; add it again."
                 ) from error
 
     @asynccontextmanager
@@ -164,16 +164,20 @@ class RedisLease:
             return bool(await self._lock.acquire(blocking=False, token=uuid4().hex))
 
     async def _renew(self) -> None:
-        """Renew until cancelled. A try that fails is followed by others: `confirm` is where a loss counts."""
+        """Renew until cancelled, more often after a failure. A loss is told here, and counts in `confirm`."""
+        pause = self._seconds / 3
         while True:
-            await asyncio.sleep(self._seconds / 3)
+            await asyncio.sleep(pause)
             try:
                 await self.confirm()
-            except LockServiceError as error:
-                logger.warning("A user's lock could not be renewed, which is tried again: %s", error)
-            except LockLostError as error:
-                logger.warning("%s", error)
+            except LockLostError:
+                logger.warning("The lock of user %r was lost while it was held.", self._user_id)
                 return
+            except LockServiceError as error:
+                logger.warning("The lock of user %r could not be renewed yet: %s", self._user_id, error.__cause__)
+                pause = self._seconds / 10
+            else:
+                pause = self._seconds / 3
 
     async def _let_go(self) -> None:
         from redis.exceptions import LockError, RedisError
@@ -184,7 +188,7 @@ class RedisLease:
             # Never taken, or lost, which has been told.
             return
         except RedisError as error:
-            logger.warning("A user's lock could not be released; it ends with its lease: %s", error)
+            logger.warning("The lock of user %r could not be released; its lease ends it: %s", self._user_id, error)
 
 
 def _check_source(source: object) -> None:
@@ -226,5 +230,5 @@ def _redis_errors() -> Iterator[None]:
         yield
     except RedisError as error:
         raise LockServiceError(
-            f"Redis, which keeps the users' locks, cannot be used: {error}. Nothing was written; try again later."
+            f"Redis, which keeps the users' locks, cannot be used: {error}. Nothing is written; try again later."
         ) from error

@@ -39,7 +39,7 @@ class FakePrompt:
         return [number for number, text in self.lines().items() if normalise_name(text).startswith(wanted)]
 
     def number(self, label: str) -> int:
-        """Return the number of the first listed item that begins with a label; without one, a KeyError lists them all."""
+        """Return the number of the first listed item that begins with a label; a KeyError lists them all if none does."""
         found = self.numbers(label)
         if not found:
             raise KeyError(f"{label!r} is not listed in the question {self.question}: {self.lines()}")

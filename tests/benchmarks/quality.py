@@ -20,13 +20,15 @@ SECOND = datetime(2026, 6, 1, 18, 0, tzinfo=UTC)
 THIRD = datetime(2026, 7, 20, 12, 0, tzinfo=UTC)
 
 TEXTS = (
-    (FIRST, "I live in Turin and started at Solvane Robotics last Friday. I was at Medtrix from March 2021 until April 2026."),
-    (SECOND, "I moved to Genoa yesterday. Solvane found me a flat. The pump maker Medtrix Pumps sent its regards."),
+    (FIRST, "I live in Turin and joined Solvane Robotics last Friday. I was at Medtrix from March 2021 to April 2026."),
+    (SECOND, "I moved to Genoa yesterday. Solvane found me a flat. Medtrix Pumps sent its regards, Medtrix did not."),
     (THIRD, "I work for Solvane Robotics. The Medtrix Group built my first pump."),
 )  # fmt: skip
 
 
-def _fact(fact: str, source: str, target: str, since: str | None = None, until: str | None = None) -> dict[str, str | None]:
+def _fact(
+    fact: str, source: str, target: str, since: str | None = None, until: str | None = None
+) -> dict[str, str | None]:
     return {
         "fact": fact,
         "name": fact.split()[1],
@@ -67,11 +69,11 @@ def _model() -> FakeLLM:
             "EntityExtraction": Script(
                 [
                     kinds("Marta", "Turin", "Solvane Robotics", "Medtrix"),
-                    kinds("Marta", "Genoa", "Solvane", "Medtrix Pumps"),
+                    kinds("Marta", "Genoa", "Solvane", "Medtrix Pumps", "Medtrix"),
                     kinds("Marta", "Solvane Robotics", "Medtrix Group"),
                 ]
             ),
-            "RelationExtraction": Script([{"relations": list[object](each)} for each in facts]),  # type: ignore[list-item, dict-item]
+            "RelationExtraction": Script([{"relations": list[object](each)} for each in facts]),
             "EntityDuplication": Script([same_as(each) for each in same]),
             "RelationVerdicts": Script(judged_facts),
             "RelevantFacts": lambda prompt: {"relevant": list(prompt.lines())},
@@ -90,7 +92,9 @@ async def floor(setting: Setting) -> list[Line]:
     checks = dict(_checks(updates, repeated, entities, relations))
     wrong = [what for what, is_right in checks.items() if not is_right]
     measured = f"{len(checks) - len(wrong)} of {len(checks)} right" + (f"; wrong: {', '.join(wrong)}" if wrong else "")
-    return [Line("k", "the graph of three scripted texts and a repeat", "all right", measured, judged(not wrong), checks)]
+    return [
+        Line("k", "the graph of three scripted texts and a repeat", "all right", measured, judged(not wrong), checks)
+    ]
 
 
 async def _add(memory: GraphMemory, moment: datetime, text: str) -> GraphMemUpdate:
@@ -108,10 +112,14 @@ def _checks(
     yield "seven facts", len(said) == len(relations) == 7
     yield "mentions counted", bool(solvane and solvane.mention_count == 3 and named["Marta"].mention_count == 3)
     yield "other name kept", bool(solvane and solvane.aliases == ["Solvane"])
-    yield "merged entity gone, on record", bool(
-        medtrix and [each["name"] for each in medtrix.merged_from if isinstance(each, dict)] == ["Medtrix Pumps"]
+    yield (
+        "merged entity gone, on record",
+        bool(medtrix and [each["name"] for each in medtrix.merged_from if isinstance(each, dict)] == ["Medtrix Pumps"]),
     )
-    yield "merged mentions added", bool(medtrix and medtrix.mention_count == 3 and medtrix.content == "A maker of pumps.")
+    yield (
+        "merged mentions added",
+        bool(medtrix and medtrix.mention_count == 4 and medtrix.content == "A maker of pumps."),
+    )
     moved = said.get("Medtrix Pumps greeted Marta.")
     yield "its fact moved", bool(moved and medtrix and moved.lhs == medtrix.uuid != moved.lhs_origin)
     turin, genoa = said.get("Marta lives in Turin."), said.get("Marta lives in Genoa.")
@@ -125,7 +133,10 @@ def _checks(
     yield "months", _since(past) == "March 2021 month" and _until(past) == "April 2026 month"
     yield "unknown stays unknown", bool(turin and turin.valid_since is None)
     yield "repeat recognised", repeated.duplicate_of == updates[0].added_episode[0].uuid and repeated.is_empty
-    yield "no dead ends", {end for each in relations for end in (each.lhs, each.rhs)} <= {each.uuid for each in entities}
+    yield (
+        "no dead ends",
+        {end for each in relations for end in (each.lhs, each.rhs)} <= {each.uuid for each in entities},
+    )
 
 
 def _since(relation: Relation | None) -> str:

@@ -13,14 +13,19 @@ from jiuwen_memory import (
     GraphConfig,
     Relation,
 )
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.text import query_tokens
 from tests.benchmarks.texts import USER_ID
 
 POOL = 100
 """What the memory asks of each channel."""
-LIMITS = {ENTITY_COLLECTION: 3, RELATION_COLLECTION: 9, EPISODE_COLLECTION: 3}
+LIMIT = 3
 FILTERS = {RELATION_COLLECTION: f'(user_id == "{USER_ID}") and kind == "fact"'}
-KINDS = {ENTITY_COLLECTION: Entity, RELATION_COLLECTION: Relation, EPISODE_COLLECTION: Episode}
+KINDS: dict[str, type[BaseGraphObject]] = {
+    ENTITY_COLLECTION: Entity,
+    RELATION_COLLECTION: Relation,
+    EPISODE_COLLECTION: Episode,
+}
 
 
 class RawSearch:
@@ -35,7 +40,7 @@ class RawSearch:
         """Search the three collections with the memory's channels, filters, limits and columns."""
         words = query_tokens(text)
         found: list[dict[str, Any]] = []
-        for collection in LIMITS:
+        for collection in KINDS:
             found += self._search(collection, words, vector)
         return found
 
@@ -53,7 +58,7 @@ class RawSearch:
             collection,
             requests,
             ranker,
-            limit=LIMITS[collection],
+            limit=LIMIT,
             output_fields=[name for name in kind.model_fields if name not in kind.vectors],
             consistency_level="Session",
         )

@@ -120,9 +120,7 @@ class Case:
 
     def text(self) -> str:
         """Return what is said, filled up with small talk to `length` characters."""
-        marker = (
-            f"Case {self.number}: E{self.entities} R{self.facts_count} G{self.graph} M{int(self.merges)}. "
-        )
+        marker = f"Case {self.number}: E{self.entities} R{self.facts_count} G{self.graph} M{int(self.merges)}. "
         body = marker + " ".join(said for *_, said in self.facts())
         filler = words(("talk", self.number), max(0, self.length - len(body)) // 5)
         return f"{body} {filler}"[: self.length] if self.length else body

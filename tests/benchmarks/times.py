@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -145,7 +145,7 @@ async def graph_expansion(setting: Setting) -> list[Line]:
 Call = Callable[[], Awaitable[object]]
 
 
-async def _ratio_line(key: str, what: str, calls: list[tuple[Call, Call]], budget: float) -> Line:
+async def _ratio_line(key: str, what: str, calls: Sequence[tuple[Call, Call]], budget: float) -> Line:
     """Measure pairs of calls in turns, each pair in the other order than the one before."""
     for first, second in calls[: 2 * WARM_UP]:
         await first()

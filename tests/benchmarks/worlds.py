@@ -11,12 +11,25 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from jiuwen_memory import AddMemStrategy, Entity, Episode, EpisodeType, GraphConfig, GraphMemory, GraphStore, Relation
+from jiuwen_memory.foundation.llm import ChatModel
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.graph_memory.commit import embedding_key
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 from tests.benchmarks.fakes import DIM, MarkedModel, WordEmbedder
-from tests.benchmarks.texts import SPEAKER, TWINS, USER_ID, Case, fact, name, partner, summary_of, twin_names, verb, words
+from tests.benchmarks.texts import (
+    SPEAKER,
+    TWINS,
+    USER_ID,
+    Case,
+    fact,
+    name,
+    partner,
+    summary_of,
+    twin_names,
+    verb,
+    words,
+)
 
 BATCH = 500
 SPEAKER_RELATIONS = 10
@@ -39,9 +52,7 @@ class World:
         return await self.memory.add_memory(EpisodeType.CONVERSATION, user, messages)
 
 
-def make_memory(
-    uri: str, model: MarkedModel, embedder: WordEmbedder, *, language: Language = "en"
-) -> GraphMemory:
+def make_memory(uri: str, model: ChatModel, embedder: WordEmbedder, *, language: Language = "en") -> GraphMemory:
     """Return a memory on a store, asked in one language throughout."""
     strategy = AddMemStrategy(chinese_entity=language == "cn")
     config = GraphConfig(uri=uri, embed_dim=DIM, timeout=120.0)

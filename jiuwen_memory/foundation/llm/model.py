@@ -7,6 +7,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from jiuwen_memory.errors import SetupError
 from jiuwen_memory.foundation.llm.openai_chat import OpenAIChat
+from jiuwen_memory.foundation.llm.rates import RateLimiter
 from jiuwen_memory.foundation.llm.schema.config import ModelClientConfig, ModelRequestConfig
 from jiuwen_memory.foundation.llm.schema.message import AssistantMessage, MessageLike
 
@@ -92,6 +93,10 @@ class Model:
                 f"There is no provider {name!r}. Known: {', '.join(sorted(PROVIDERS))}; see register_provider."
             )
         self._provider = factory(self.model_config, self.model_client_config)
+        self._rates = RateLimiter(
+            requests_per_minute=self.model_client_config.requests_per_minute,
+            tokens_per_minute=self.model_client_config.tokens_per_minute,
+        )
 
     async def invoke(
         self,
@@ -110,6 +115,7 @@ class Model:
             ModelServiceError: the request failed; the error tells whether trying again may help.
             InvalidInputError: a message cannot be used.
         """
+        await self._rates.wait(messages, response_format)
         return await self._provider.invoke(messages=messages, response_format=response_format, **kwargs)
 
     async def close(self) -> None:

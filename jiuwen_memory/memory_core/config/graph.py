@@ -111,6 +111,10 @@ class AddMemStrategy(BaseModel):
         """Return the language a question is asked in."""
         return "cn" if getattr(self, f"chinese_{question}") else language
 
+    def pair_language(self, language: Language) -> Language:
+        """Return the language of judgements: English for single pairs, where small models judge far better in it."""
+        return "en" if self.judge_items == 1 else language
+
 
 DEFAULT_STRATEGY = AddMemStrategy()
 

@@ -22,8 +22,8 @@ class APIReranker:
         self.model_name = self.config.model_name
         self._connection = Connection(self.config.base_url, self.config, error=RerankServiceError)
 
-    async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """Return one score per document, in order; a higher score is better.
+    async def rerank(self, query: str, documents: Sequence[str], *, language: str = "en") -> list[float]:
+        """Return one score per document, in order; a higher score is better. The protocol has no place for a language.
 
         Raises:
             RerankServiceError: the request failed, or its answer cannot be used.

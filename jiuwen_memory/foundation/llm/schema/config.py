@@ -103,12 +103,16 @@ class ModelClientConfig(ConnectionConfig):
     Args:
         client_provider: name of a registered provider; "OpenAI" is every endpoint with OpenAI's protocol.
         api_base: the endpoint, such as `https://host/v1`.
+        requests_per_minute, tokens_per_minute: what the endpoint allows; calls wait so as to keep within it. Each
+            `Model` counts for itself, per event loop, and estimates the tokens it sends. None is no limit.
         client_id, max_retries: accepted from older settings and not used; `GraphConfig.request_max_retries` counts.
     """
 
     client_provider: str = "OpenAI"
     api_base: str = Field(default_factory=settings.OPENAI_BASE_URL.read)
     api_key: SecretStr | str = Field(default_factory=lambda: SecretStr(settings.OPENAI_API_KEY.read()))
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
     client_id: str | None = None
     max_retries: int | None = None
 

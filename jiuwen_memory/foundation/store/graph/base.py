@@ -66,6 +66,12 @@ class Journal(Protocol):
     async def drop_unfinished(self, user_id: str) -> int:
         """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
 
+    async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
+        """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed.
+
+        Damage does not get in its way. Without `user_id` it looks at everyone's.
+        """
+
 
 @runtime_checkable
 class GraphStore(Protocol):

@@ -75,6 +75,16 @@ def unclaimed_keys(rows: Iterable[Row]) -> list[str]:
     return [row["key"] for row in listed if row["kind"] == CHUNK and _claim(row) not in claimed]
 
 
+def count_unclaimed(rows: Iterable[Row]) -> dict[str, int]:
+    """Return how many chunks no entry claims, by owner; an owner without such chunks counts none."""
+    listed = list(rows)
+    unclaimed = set(unclaimed_keys(listed))
+    counts = dict.fromkeys((row["user_id"] for row in listed), 0)
+    for row in listed:
+        counts[row["user_id"]] += row["key"] in unclaimed
+    return counts
+
+
 def _claim(row: Row) -> tuple[str, str, str]:
     return row["user_id"], row["plan_id"], row["extra"]["sha256"]
 

@@ -81,7 +81,9 @@ async def ask_entity_duplicates(source: SourceText, names: Names, services: Serv
     return await questions.ask_entity_duplicates(
         source,
         names.cases,
-        language=services.strategy.question_language("entity_dedupe", services.language),
+        language=services.strategy.pair_language(
+            services.strategy.question_language("entity_dedupe", services.language)
+        ),
         judge_items=services.strategy.judge_items,
         asker=services.asker,
     )
@@ -161,7 +163,7 @@ async def ask_relation_verdicts(
     answers = await questions.ask_relation_verdicts(
         source,
         cases,
-        language=services.language,
+        language=services.strategy.pair_language(services.language),
         judge_items=services.strategy.judge_items,
         asker=services.asker,
     )

@@ -32,11 +32,15 @@ WRITE_ORDER = (EPISODE_COLLECTION, ENTITY_COLLECTION, RELATION_COLLECTION)
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What a commit writes: whole objects and ids to remove, by collection."""
+    """What a commit writes: whole objects and ids to remove, by collection.
+
+    `settled` names journal entries that have no reason any more once this is written; they go with it.
+    """
 
     user_id: str
     upserts: Mapping[str, tuple[BaseGraphObject, ...]]
     removals: Mapping[str, tuple[str, ...]]
+    settled: tuple[str, ...] = ()
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -51,13 +55,15 @@ async def commit_update(
     store: GraphStore,
     embedder: Embedder,
     confirm: Callable[[], Awaitable[None]] | None = None,
+    settled: Sequence[str] = (),
 ) -> GraphMemUpdate:
     """Write an update, all or nothing, and return it as it is stored (without vectors).
 
     Embedding comes first: when it fails, nothing has been written. From the journal's header on the update counts as
     written; a crash after that is made good by `replay_journal`. Cancellation waits for the write to end.
 
-    `confirm` is asked last before the plan goes to the journal, whether the user's lock is still held (`Lease.confirm`).
+    `confirm` tells whether the user's lock is still held (`Lease.confirm`), right before the plan goes to the journal.
+    The journal entries in `settled` are removed with the write.
 
     Raises:
         LockLostError, LockServiceError: `confirm` says no; nothing has been written.
@@ -65,12 +71,25 @@ async def commit_update(
         StoreParameterError: a row does not fit the store; nothing has been written.
         StoreError: the store failed; the journal holds the plan if its header was written.
     """
-    plan = await _with_vectors(_write_plan(update, user_id), store, embedder)
-    if not plan.changed:
+    plan = await _with_vectors(_write_plan(update, user_id, settled), store, embedder)
+    if not plan.changed and not plan.settled:
         return update
     _check_rows(plan, store.config)
     await shielded(_write(plan, store, confirm))
     return _without_vectors(update, plan)
+
+
+async def commit_removals(
+    update: GraphMemUpdate,
+    user_id: str,
+    *,
+    store: GraphStore,
+    confirm: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Remove what an update removes, all or nothing, and write nothing else; that needs no embedder."""
+    plan = replace(_write_plan(update, user_id), upserts={})
+    if plan.changed:
+        await shielded(_write(plan, store, confirm))
 
 
 async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder) -> int:
@@ -114,10 +133,12 @@ async def _apply(plan: WritePlan, entry: JournalEntry, store: GraphStore) -> Non
         if plan.removals.get(collection):
             await store.delete(collection, plan.removals[collection], user_id=plan.user_id)
     await store.flush(plan.changed)
+    for plan_id in plan.settled:
+        await store.journal.remove(plan_id, plan.user_id)
     await store.journal.remove(entry.plan_id, plan.user_id)
 
 
-def _write_plan(update: GraphMemUpdate, user_id: str) -> WritePlan:
+def _write_plan(update: GraphMemUpdate, user_id: str, settled: Sequence[str] = ()) -> WritePlan:
     upserts: dict[str, list[BaseGraphObject]] = {}
     for each in update.objects():
         upserts.setdefault(each.collection, []).append(each)
@@ -125,9 +146,11 @@ def _write_plan(update: GraphMemUpdate, user_id: str) -> WritePlan:
         user_id,
         {collection: tuple(objects) for collection, objects in upserts.items()},
         {
+            EPISODE_COLLECTION: tuple(sorted(update.removed_episode)),
             ENTITY_COLLECTION: tuple(sorted(update.removed_entity)),
             RELATION_COLLECTION: tuple(sorted(update.removed_relation)),
         },
+        tuple(settled),
     )
 
 
@@ -136,7 +159,8 @@ def _payload(plan: WritePlan) -> str:
         collection: [each.model_dump(exclude=set(each.vectors)) for each in objects]
         for collection, objects in plan.upserts.items()
     }
-    return json.dumps({"rows": rows, "removals": plan.removals}, ensure_ascii=False)
+    payload = {"rows": rows, "removals": plan.removals, "settled": plan.settled}
+    return json.dumps(payload, ensure_ascii=False)
 
 
 def _parse_plan(entry: JournalEntry) -> WritePlan:
@@ -147,11 +171,12 @@ def _parse_plan(entry: JournalEntry) -> WritePlan:
             for collection, rows in payload["rows"].items()
         }
         removals = {collection: tuple(ids) for collection, ids in payload["removals"].items()}
+        settled = tuple(payload.get("settled", ()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalError(
             f"The journal entry {entry.plan_id} cannot be read ({error}); it was written by another version."
         ) from error
-    return WritePlan(entry.user_id, upserts, removals)
+    return WritePlan(entry.user_id, upserts, removals, settled)
 
 
 async def _with_vectors(plan: WritePlan, store: GraphStore, embedder: Embedder) -> WritePlan:

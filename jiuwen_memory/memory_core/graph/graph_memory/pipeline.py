@@ -28,6 +28,7 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode
     )
     relations = resolve.resolve_relations(facts, identity, zone=zone, request=request, episode=episode)
+    identity = resolve.without_silent(identity, found, facts)
 
     stored = await recall.recall_relations(relations, identity, request=request, services=services)
     rewired = postprocess.resolve_rewired(identity.merges, stored)
@@ -40,7 +41,7 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
     return postprocess.assemble_update(
         postprocess.Pieces(
             episode=episode,
-            identity=resolve.without_silent(identity, found, facts),
+            identity=identity,
             relations=relations,
             known=stored,
             rewired=rewired,

@@ -144,8 +144,7 @@ def parse_content(
         return _json_text(content), ()
     if isinstance(content, str):
         return content, ()
-    is_list = isinstance(content, Sequence) and not isinstance(content, bytes)
-    if src_type is EpisodeType.DOCUMENT or not is_list:
+    if src_type is EpisodeType.DOCUMENT or isinstance(content, Mapping | bytes) or not isinstance(content, Sequence):
         raise InvalidInputError(
             f"content of a {src_type.name} is a {type(content).__name__}; give "
             + ("a text." if src_type is EpisodeType.DOCUMENT else "a text or a list of messages.")

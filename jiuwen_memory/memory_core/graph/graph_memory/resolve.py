@@ -15,7 +15,7 @@ from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds, resolv
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, EntityDef
 from jiuwen_memory.memory_core.graph.extraction.values import Described, DuplicateCase, Fact, Mention, SourceText
-from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
+from jiuwen_memory.memory_core.graph.graph_memory.requests import HUMAN_ROLES, AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     History,
     Identity,
@@ -29,6 +29,7 @@ PRESENT_WORDS = (
     "今天", "现在", "目前", "刚", "此刻", "今早", "今晚", "当前",
 )  # fmt: skip
 FACT_SELF = "EntityFact"
+EXACT = frozenset({"second", "minute", "hour"})
 
 
 def resolve_source(request: AddRequest, history: History) -> SourceText:
@@ -221,19 +222,26 @@ class _Groups:
 
 
 def without_silent(identity: Identity, found: Sequence[Mention], facts: Sequence[Fact]) -> Identity:
-    """Leave out AI speakers that neither the model named nor any fact is about: they are no entities of the graph."""
+    """Leave out AIs and speakers without a name that neither the model named nor any fact is about.
+
+    They are no entities of the graph: a `user` of whom nothing is known would stand beside the person who speaks.
+    """
     named = {normalise_name(mention.name) for mention in found}
     used = {end for fact in facts for end in (fact.source, fact.target)}
     heard = [
         number
         for number, mention in enumerate(identity.mentions)
-        if mention.type_name != AIEntity.name or number in used or normalise_name(mention.name) in named
+        if number in used or normalise_name(mention.name) in named or not _is_role_only(mention)
     ]
     return Identity(
         tuple(identity.mentions[number] for number in heard),
         tuple(identity.nodes[number] for number in heard),
         identity.merges,
     )
+
+
+def _is_role_only(mention: Mention) -> bool:
+    return mention.type_name == AIEntity.name or normalise_name(mention.name) in HUMAN_ROLES
 
 
 def resolve_relations(
@@ -278,11 +286,35 @@ def resolve_times(fact: Fact, request: AddRequest, zone: tzinfo | None) -> tuple
     offset = zone_offset(zone, request.reference_time, default=request.reference.offset_minutes)
     since, until = _read_period(fact.since_words, request, offset)
     stated_since, stated_until = _read_period(fact.until_words, request, offset)
-    end = stated_until or stated_since or until
-    end = end.last_second() if end else None
+    stated = stated_until or stated_since
+    end = stated or until
+    since = _on_clocks_of(zone, since, fact.since_words, request=request)
+    end = _on_clocks_of(
+        zone, end.last_second() if end else None, fact.until_words if stated else fact.since_words, request=request
+    )
     if since and end and since.seconds > end.seconds:
         return None, None
     return since, end
+
+
+def _on_clocks_of(zone: tzinfo | None, point: Timepoint | None, words: str, *, request: AddRequest) -> Timepoint | None:
+    """Return a wall time as the moment at which the zone's clocks showed it: summer time may not have been on then."""
+    if zone is None or point is None:
+        return point
+    there = datetime.fromisoformat(point.iso()).replace(tzinfo=zone).utcoffset()
+    local = point.offset_minutes if there is None else int(there.total_seconds() // 60)
+    # Before there were zones each place had an odd time of its own.
+    if local == point.offset_minutes or local % 15:
+        return point
+    if point.precision in EXACT and not _is_wall_time(words, request, (point.offset_minutes, local)):
+        return point
+    return Timepoint(point.seconds + 60 * (point.offset_minutes - local), local, point.precision)
+
+
+def _is_wall_time(words: str, request: AddRequest, offsets: tuple[int, int]) -> bool:
+    """Tell whether words mean another moment in another zone, unlike `3 hours ago` and times with an offset."""
+    here, there = (resolve_time(words, request.reference_time, offset_minutes=offset) for offset in offsets)
+    return here is not None and there is not None and here.seconds != there.seconds
 
 
 def _read_period(words: str, request: AddRequest, offset: int) -> tuple[Timepoint | None, Timepoint | None]:

@@ -110,7 +110,7 @@ async def search_collection(
 ) -> list[tuple[float, BaseGraphObject]]:
     """Return the best `top_k` objects with their scores: the fused channels, then neighbours, threshold, reranker.
 
-    Among relations those that hold now come before those that do not, each group by score.
+    Among the relations found, those that hold now come before those that do not, each group by score.
     """
     config = request.config
     hits = await _recall_hits(request, store)
@@ -119,7 +119,7 @@ async def search_collection(
     found = [hit for hit in hits if hit.score >= config.threshold]
     if config.rerank:
         found = await _reranked(request, found[:RERANK_LIMIT], reranker=reranker, tries=tries)
-    return [(hit.score, hit.found) for hit in _current_first(found)[: config.top_k]]
+    return [(hit.score, hit.found) for hit in _current_first(found[: config.top_k])]
 
 
 async def _recall_hits(request: SearchRequest, store: GraphStore) -> list[Hit]:
@@ -129,8 +129,6 @@ async def _recall_hits(request: SearchRequest, store: GraphStore) -> list[Hit]:
         wanted = request.pool
     elif config.rerank:
         wanted = max(RERANK_LIMIT, config.top_k)
-    elif request.collection == RELATION_COLLECTION:
-        wanted = 3 * config.top_k
     (hits,) = await store.search(
         request.collection,
         [SearchQuery(request.text, request.vector)],

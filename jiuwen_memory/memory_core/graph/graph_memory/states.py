@@ -91,6 +91,7 @@ class GraphMemUpdate:
 
     added_episode: list[Episode] = field(default_factory=list)
     updated_episode: list[Episode] = field(default_factory=list)
+    removed_episode: set[str] = field(default_factory=set)
     added_entity: list[Entity] = field(default_factory=list)
     updated_entity: list[Entity] = field(default_factory=list)
     removed_entity: set[str] = field(default_factory=set)
@@ -104,7 +105,7 @@ class GraphMemUpdate:
     @property
     def is_empty(self) -> bool:
         """Nothing is added, updated or removed."""
-        return not any((*self.objects(), *self.removed_entity, *self.removed_relation))
+        return not any((*self.objects(), *self.removed_episode, *self.removed_entity, *self.removed_relation))
 
     def objects(self) -> Iterator[BaseGraphObject]:
         """Return every added or updated object: episodes, then entities, then relations."""
@@ -118,8 +119,11 @@ class GraphMemUpdate:
     def __or__(self, later: GraphMemUpdate) -> GraphMemUpdate:
         """Return what both did, `later` after this one: the newest version of each object, under what became of it."""
         return GraphMemUpdate(
-            added_episode=_added(self.added_episode, later.added_episode, later.updated_episode, set()),
-            updated_episode=_updated(self.added_episode, self.updated_episode, later.updated_episode, set()),
+            added_episode=_added(self.added_episode, later.added_episode, later.updated_episode, later.removed_episode),
+            updated_episode=_updated(
+                self.added_episode, self.updated_episode, later.updated_episode, later.removed_episode
+            ),
+            removed_episode=(self.removed_episode | later.removed_episode) - _ids(self.added_episode),
             added_entity=_added(self.added_entity, later.added_entity, later.updated_entity, later.removed_entity),
             updated_entity=_updated(self.added_entity, self.updated_entity, later.updated_entity, later.removed_entity),
             removed_entity=(self.removed_entity | later.removed_entity) - _ids(self.added_entity),
@@ -192,6 +196,8 @@ class Draft:
             elif isinstance(each, Relation):
                 (update.updated_relation if before else update.added_relation).append(each)
         for uuid, before in self._stored.items():
+            if uuid not in self._current and isinstance(before, Episode):
+                update.removed_episode.add(uuid)
             if uuid not in self._current and isinstance(before, Entity):
                 update.removed_entity.add(uuid)
             if uuid not in self._current and isinstance(before, Relation):

@@ -8,6 +8,7 @@ from jiuwen_memory.foundation.store.graph.columns import collection_columns
 from jiuwen_memory.foundation.store.graph.constants import JOURNAL_COLLECTION
 from jiuwen_memory.foundation.store.graph.journal_rows import (
     assemble_entries,
+    count_unclaimed,
     counting_key,
     entry_rows,
     unclaimed_keys,
@@ -56,3 +57,9 @@ class MemoryJournal:
             for key in keys:
                 del rows[key]
         return len(keys)
+
+    async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
+        """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed."""
+        with self._connection.tables() as tables:
+            rows = list(tables[JOURNAL_COLLECTION].values())
+        return count_unclaimed(row for row in rows if user_id in (None, row["user_id"]))

@@ -26,6 +26,8 @@ Client = Any
 
 _SERVER_SCHEMES: Final = ("http://", "https://", "tcp://", "unix:")
 _LITE_VERSION: Final = "milvus_lite"
+# pymilvus pings every ten seconds; Milvus Lite's server takes that for an attack and hangs up after two minutes.
+_PINGS: Final = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
 
 
 def is_server(uri: str) -> bool:
@@ -195,7 +197,7 @@ class MilvusConnection:
                 place.uri if place else config.uri,
                 token="" if place else config.token,
                 timeout=config.timeout,
-                **{"dedicated": True, **config.extras},
+                **{"dedicated": True, **config.extras, "grpc_options": _PINGS | config.extras.get("grpc_options", {})},
             )
             opened.callback(client.close)
             if place is None and client.get_server_version().startswith(_LITE_VERSION):

@@ -13,6 +13,7 @@ from jiuwen_memory.foundation.store.graph.graph_object import Row
 from jiuwen_memory.foundation.store.graph.journal_rows import (
     CHUNK,
     assemble_entries,
+    count_unclaimed,
     counting_key,
     entry_rows,
     unclaimed_keys,
@@ -45,8 +46,9 @@ class MilvusJournal:
         Raises:
             JournalError: the chunks of an entry do not add up to its header.
         """
-        expr = gte("number", 0) if user_id is None else eq("user_id", user_id)
-        rows = await self._connection.read("Reading the journal", lambda client: self._rows(client, expr, _WHOLE))
+        rows = await self._connection.read(
+            "Reading the journal", lambda client: self._rows(client, _owned_by(user_id), _WHOLE)
+        )
         return assemble_entries(rows)
 
     async def remove(self, plan_id: str, user_id: str) -> None:
@@ -56,6 +58,13 @@ class MilvusJournal:
     async def drop_unfinished(self, user_id: str) -> int:
         """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
         return await self._connection.write("Tidying the journal", lambda client: self._drop(client, user_id))
+
+    async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
+        """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed."""
+        rows = await self._connection.read(
+            "Reading the journal", lambda client: self._rows(client, _owned_by(user_id), _WITHOUT_TEXT)
+        )
+        return count_unclaimed(rows)
 
     def _put(self, client: Any, entry: JournalEntry) -> None:
         pieces, counting = entry_rows(entry)
@@ -89,3 +98,8 @@ class MilvusJournal:
         for part in chunks(keys):
             written = f"{any_of('key', part)} and user_id == {quote(user_id)}"
             client.delete(JOURNAL_COLLECTION, filter=written, **self._settings)
+
+
+def _owned_by(user_id: str | None) -> QueryExpr:
+    """Return the filter for one owner's rows, or for all rows: each has a number."""
+    return gte("number", 0) if user_id is None else eq("user_id", user_id)

@@ -9,12 +9,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jiuwen_memory.foundation.text import estimate_tokens, normalise_name
+from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema, closed_object
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import RelationDef
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import RelationExtraction
+from jiuwen_memory.memory_core.graph.extraction.questions.entities import NAME_BYTES
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
 from jiuwen_memory.memory_core.graph.extraction.reply import (
     Reply,
@@ -137,7 +138,8 @@ class _Ends:
             return self.find(fields.get("name", fields.get("id")))
         if isinstance(value, str):
             bare = re.sub(r"^\s*\[\d+\]\s*(?=\S)", "", value)
-            for name in (value, bare):
+            # A name too long for an entity is listed cut, but may be copied from the text in full.
+            for name in (value, bare, cut_bytes(bare, NAME_BYTES).rstrip()):
                 if normalise_name(name) in self.by_name:
                     return self.by_name[normalise_name(name)]
             listed = re.match(r"^\s*\[(\d+)\]", value)

@@ -100,8 +100,7 @@ def _read(reply: Reply, *, cases: Sequence[SummaryCase]) -> list[Summary | None]
 def _summary(answer: JsonValue, case: SummaryCase) -> Summary | None:
     fields = folded(answer) if isinstance(answer, dict) else {"summary": answer}
     text = next((read_text(fields[key]) for key in _TEXT_KEYS if key in fields), "")
-    if normalise_name(text) in {normalise_name(case.name), normalise_name(f"{case.name} ({case.type_name})")}:
-        # A weak model gives the item's own line back.
+    if _only_repeats(text, case):
         text = ""
     given = fields.get("attributes")
     attributes = {
@@ -112,3 +111,9 @@ def _summary(answer: JsonValue, case: SummaryCase) -> Summary | None:
     if not text and not attributes:
         return None
     return Summary(content=text or case.summary, attributes=attributes)
+
+
+def _only_repeats(text: str, case: SummaryCase) -> bool:
+    """Tell whether a description is just the item's own line: weak models give it back."""
+    rest = normalise_name(text).replace(normalise_name(case.name), "", 1).replace(normalise_name(case.type_name), "", 1)
+    return not any(char.isalnum() for char in rest)
