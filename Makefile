@@ -82,6 +82,13 @@ test-latest: $(BIN)/python ## run the tests against the newest releases, in a ve
 	.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,examples,dev]'
 	.venv-latest/bin/pytest
 
+.PHONY: audit
+audit: $(BIN)/python ## look up the releases in constraints.txt among known weaknesses (asks PyPI)
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check pip-audit; \
+	"$$folder/venv/bin/pip-audit" --strict --no-deps --disable-pip --progress-spinner off --requirement constraints.txt
+
 .PHONY: clean
 clean: ## remove everything that make and the tests have made
 	-@if [ -x $(BIN)/python ] && [ -d .services ]; then $(BIN)/python -m tests.services stop; fi

@@ -127,11 +127,18 @@ class LLMCallError(JiuwenMemoryError):
     """A question to the language model failed for good, after every try; `question` names it."""
 
     code = "MEMORY_GRAPH_INVOKE_LLM_FAILED"
-    number = 158203
+    number: ClassVar[int | None] = 158203
 
     def __init__(self, question: str, message: str) -> None:
         super().__init__(message)
         self.question = question
+
+
+class LLMBudgetError(LLMCallError):
+    """The budget of the add (`max_llm_calls`, `max_tokens`) does not allow another question."""
+
+    code = "MEMORY_GRAPH_LLM_BUDGET_SPENT"
+    number = None
 
 
 class LLMAnswerError(LLMCallError):

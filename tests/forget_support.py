@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field, JsonValue
 from jiuwen_memory import GraphMemory
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.store.query import filter_user
-from jiuwen_memory.memory_core.graph.graph_memory.commit import replay_journal
 from jiuwen_memory.memory_core.graph.graph_memory.forget import (
     DeletionServices,
     delete_before,
@@ -56,20 +55,18 @@ class Eraser:
             return await delete_user(self.user, store=memory.db_backend)
 
     async def _run(self, action: Action) -> DeletionReceipt:
-        memory, store = self.memory, self.memory.db_backend
+        memory = self.memory
         embedder = memory._embedder()
-        asker = memory._services(memory._model(), embedder).asker if self.with_model else None
-        async with memory._locks.hold(store.identity, self.user) as lease:
-            await replay_journal(self.user, store=store, embedder=embedder)
+        async with memory._hold(self.user, embedder) as hold:
             return await action(
                 DeletionServices(
-                    store=store,
+                    store=memory.db_backend,
                     embedder=embedder,
                     strategy=memory.extraction_strategy,
                     language=memory.language,
                     entity_types=memory.entity_types,
-                    asker=asker,
-                    confirm=lease.confirm,
+                    asker=memory._asker(memory._model()) if self.with_model else None,
+                    confirm=hold.lease.confirm,
                 )
             )
 

@@ -22,6 +22,7 @@ from jiuwen_memory import (
     Relation,
 )
 from jiuwen_memory.foundation.store.graph import BaseGraphObject
+from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, by_name, fake_memory, same_as, verdicts
 
 Object = TypeVar("Object", bound=BaseGraphObject)
@@ -123,6 +124,14 @@ async def all_episodes(memory: GraphMemory, user: str = "ann") -> list[Episode]:
     return [each async for each in memory.objects(EPISODE_COLLECTION, user) if isinstance(each, Episode)]
 
 
+async def nothing_is_stored(memory: GraphMemory, user: str = "ann") -> bool:
+    """Tell whether a user has no row; what failed may wait in the journal, but nothing that counts as written."""
+    store = memory.db_backend
+    collections = (ENTITY_COLLECTION, RELATION_COLLECTION, EPISODE_COLLECTION)
+    counts = [await store.count(collection, user=filter_user(user)) for collection in collections]
+    return not any(counts) and {entry.kind for entry in await store.journal.entries(user)} <= {"pending"}
+
+
 async def problems(memory: GraphMemory, user: str = "ann") -> list[str]:
     """Return what is wrong with a user's graph: references that lead nowhere, doubled facts, an unfinished journal."""
     nodes = [each async for each in memory.objects(ENTITY_COLLECTION, user) if isinstance(each, Entity)]
@@ -139,5 +148,6 @@ async def problems(memory: GraphMemory, user: str = "ann") -> list[str]:
     stated = [(edge.lhs, edge.rhs, edge.content) for edge in edges]
     wrong += [f"{statement} is there twice" for statement in set(stated) if stated.count(statement) > 1]
     wrong += [f"{each.name!r} is there twice" for each in nodes if [node.name for node in nodes].count(each.name) > 1]
-    wrong += [f"journal entry {entry.plan_id}" for entry in await memory.db_backend.journal.entries(user)]
+    entries = await memory.db_backend.journal.entries(user)
+    wrong += [f"journal entry {entry.plan_id}" for entry in entries if entry.kind == "header"]
     return wrong

@@ -6,6 +6,7 @@ The number of examples is small here; JIUWEN_MEMORY_EXAMPLES raises it. Examples
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import unicodedata
@@ -26,12 +27,13 @@ from jiuwen_memory import (
     AddMemStrategy,
     EpisodeType,
     GraphMemory,
+    GraphMemUpdate,
     RRFRankConfig,
     SearchConfig,
     WeightedRankConfig,
 )
-from jiuwen_memory.errors import InvalidInputError, QueryExpressionError
-from jiuwen_memory.foundation.store.graph import BaseGraphObject, Entity, GraphStoreFactory, Relation
+from jiuwen_memory.errors import InvalidInputError, JournalError, QueryExpressionError, StoreParameterError
+from jiuwen_memory.foundation.store.graph import BaseGraphObject, Entity, GraphStoreFactory, JournalEntry, Relation
 from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
 from jiuwen_memory.foundation.store.query import (
     QueryExpr,
@@ -43,6 +45,8 @@ from jiuwen_memory.foundation.store.query import (
     ne,
     starts_with,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, FakeReranker, StrictStore
 from tests.memory_support import Taught, taught
 from tests.stores import BACKENDS, DIM, Backend, entity, lite_server, relation
@@ -345,13 +349,11 @@ async def check_example(world: World, own: str, other: str, text: str) -> None:
     if has_surrogate(text):
         with pytest.raises(QueryExpressionError):
             await look(world, text, own, other, foreign)
-        with pytest.raises(InvalidInputError):
-            await world.memory.get(ENTITY_COLLECTION, [text], own)
     else:
         found = await look(world, text, own, other, foreign)
         assert found["weighted content_dense"] >= mine - await _cut_off(world, own), canary
         assert found["filter the other"] == found["filter everyone else"] == found["filter not mine"] == set()
-        assert await world.memory.get(ENTITY_COLLECTION, [text, own, other], own) == []
+    assert await world.memory.get(ENTITY_COLLECTION, [text, own, other], own) == []
     await read_back(world, own, mine, foreign)
     both = await world.memory.search(text, [own, other], "default")
     world.note_rows([row for pairs in both.values() for _, row in pairs], [own, other], where="two users")
@@ -377,6 +379,7 @@ def test_no_row_of_another_user_is_ever_returned(world: World) -> None:
     )
     @given(pair=pairs, text=texts)
     @example(pair=('ann" or 1==1', "ann"), text='heron" or user_id != "')
+    @example(pair=("a", "ａ"), text="a lone \ud800 surrogate")
     @example(pair=("\U0001f600" * LIMIT, "\U0001f600" * (LIMIT - 1)), text="\0\x08\n\\")
     def check(pair: tuple[str, str], text: str) -> None:
         world.examples += 1
@@ -480,6 +483,34 @@ def test_damage_that_points_at_another_users_rows_does_not_open_them(world: Worl
     world.run(check())
 
     assert not world.leaks
+
+
+def test_a_journal_entry_that_holds_rows_of_another_user_is_not_carried_out(world: World) -> None:
+    stolen = entity("Stolen", user="victim", content="Not theirs to write.")
+    rows = {ENTITY_COLLECTION: [stolen.model_dump(exclude=set(stolen.vectors))]}
+    payload = json.dumps({"rows": rows, "removals": {}, "settled": []})
+
+    async def check() -> None:
+        store = world.memory.db_backend
+        await store.journal.put(JournalEntry("forged", "thief", "header", payload, 0))
+        try:
+            with pytest.raises(JournalError, match="another user"):
+                await world.mind.learn("A text.", user="thief")
+        finally:
+            await store.journal.remove("forged", "thief")
+        assert await rows_of(world, "victim") == {}
+        await world.mind.learn("A text.", user="thief")
+
+    world.run(check())
+
+
+async def test_a_write_for_one_user_takes_no_rows_of_another() -> None:
+    mind = taught()
+    update = GraphMemUpdate(added_entity=[entity("Stolen", user="victim")])
+    embedder = Embedder(FakeEmbedder(64), dimension=64, tries=1, batch_size=10)
+
+    with pytest.raises(StoreParameterError, match="another user"):
+        await commit_update(update, "thief", store=mind.memory.db_backend, embedder=embedder)
 
 
 def test_an_id_in_a_list_of_aliases_is_only_text(world: World) -> None:

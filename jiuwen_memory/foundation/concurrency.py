@@ -61,9 +61,7 @@ async def beside(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.result()
 
 
-async def off_loop(
-    executor: Executor | None, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-) -> T:
+async def off_loop(executor: Executor | None, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a blocking function in a thread, so that the event loop goes on; `None` means the loop's own executor."""
     return await asyncio.get_running_loop().run_in_executor(executor, partial(function, *args, **kwargs))
 

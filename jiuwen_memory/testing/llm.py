@@ -30,8 +30,10 @@ class FakePrompt:
     schema: Mapping[str, object]
 
     def lines(self) -> dict[int, str]:
-        """Return the listed items of the prompt (`[7] text`) by number; the last one of a number counts."""
-        return {int(number): text.strip() for number, text in re.findall(r"\[(\d+)\]([^\n]*)", self.text)}
+        """Return the listed items of the prompt (lines such as `[7] text`) by number."""
+        lists = re.findall(r"^<(items|list)>\n(.*?)\n</\1>$", self.text, re.DOTALL | re.MULTILINE)
+        listed = lists[-1][1] if lists else ""
+        return {int(number): text.strip() for number, text in re.findall(r"^\[(\d+)\](.*)$", listed, re.MULTILINE)}
 
     def numbers(self, label: str) -> list[int]:
         """Return the numbers of listed items that begin with a label, by case and spacing aside."""
@@ -39,7 +41,7 @@ class FakePrompt:
         return [number for number, text in self.lines().items() if normalise_name(text).startswith(wanted)]
 
     def number(self, label: str) -> int:
-        """Return the number of the first listed item that begins with a label; a KeyError lists them all if none does."""
+        """Return the number of the first listed item that begins with a label; if none does, a KeyError lists all."""
         found = self.numbers(label)
         if not found:
             raise KeyError(f"{label!r} is not listed in the question {self.question}: {self.lines()}")
@@ -118,9 +120,7 @@ class FakeLLM:
         return script.replies[-1] if script.repeat_last and script.replies else nothing
 
 
-def parse_prompt(
-    messages: Sequence[Mapping[str, str]], response_format: Mapping[str, object] | None
-) -> FakePrompt:
+def parse_prompt(messages: Sequence[Mapping[str, str]], response_format: Mapping[str, object] | None) -> FakePrompt:
     """Return a request to a model as a prompt of ours."""
     form = (response_format or {}).get("json_schema")
     schema = form if isinstance(form, Mapping) else {}
@@ -145,6 +145,8 @@ def same_as(pairs: Mapping[str, Sequence[str]]) -> Callable[[FakePrompt], Answer
     """Answer `EntityDuplication`: each new name, and the stored names that are the same thing."""
 
     def answer(prompt: FakePrompt) -> Answer:
+        if not _new_numbers(prompt):
+            return _pair_answer(prompt, pairs)
         return {"duplicates": [{"id": new, "same": same} for new, same in _groups(prompt, pairs)]}
 
     return answer
@@ -187,10 +189,21 @@ def _groups(prompt: FakePrompt, pairs: Mapping[str, Sequence[str]]) -> list[tupl
     return groups
 
 
+def _pair_answer(prompt: FakePrompt, pairs: Mapping[str, Sequence[str]]) -> Answer:
+    """Answer a question about one pair, `[1] old | new`."""
+    old, _, new = (normalise_name(part) for part in prompt.lines()[1].partition("|"))
+    is_same = any(
+        new.startswith(normalise_name(name)) and any(old.startswith(normalise_name(label)) for label in labels)
+        for name, labels in pairs.items()
+    )
+    return {"1": "same" if is_same else "different"}
+
+
 def _new_numbers(prompt: FakePrompt) -> list[int]:
     properties = prompt.schema.get("properties")
     for listing in properties.values() if isinstance(properties, Mapping) else ():
-        ids = listing["items"]["properties"]["id"].get("enum")
+        items = listing.get("items")
+        ids = items["properties"]["id"].get("enum") if isinstance(items, Mapping) else None
         if ids:
             return sorted(int(number) for number in ids)
     return []

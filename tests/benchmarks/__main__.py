@@ -41,13 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("jiuwen_memory").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         setting = make_setting(Path(folder), sizes=options.entities, quick=options.quick, growth=options.growth)
-        print(", ".join(f"{name} {value}" for name, value in surroundings().items()))
+        found = surroundings()
+        print(", ".join(f"{name} {value}" for name, value in found.items()))
         lines = asyncio.run(_measured(setting, options.only))
     print()
     print_lines(lines)
     if options.json:
         kept = {"entities": options.entities, "quick": options.quick, "growth": options.growth}
-        write_json(options.json, lines, kept)
+        write_json(options.json, lines, kept, found)
         print(f"\nThe numbers behind it are in {options.json}")
 
 

@@ -18,6 +18,7 @@ CHARACTERS = 12
 EMBEDDER_CALLS = 4
 CONTENT = 1000
 HISTORY = 3
+LABEL = "counts"
 
 # Each number once: a text that was added before brings nothing new. Twins are merged once too (`texts.TWINS`).
 _numbers = count()
@@ -37,7 +38,7 @@ async def _grid(setting: Setting, size: int, *, budget: int, answered: bool = Fa
     for entities in setting.counts:
         for facts in setting.counts:
             # Each add to an empty graph needs a graph of its own.
-            async with setting.worlds.open(size) as world:
+            async with setting.worlds.open(size, label=LABEL) as world:
                 case = Case(next(_numbers), entities, facts, size, merges=bool(size) and entities > 1)
                 usages[f"E={entities} R={facts}"] = (await world.add(case, answered=answered)).usage
     calls = max(usage.calls for usage in usages.values())
@@ -76,7 +77,7 @@ async def prompt_characters(setting: Setting) -> list[Line]:
 
 async def _characters(setting: Setting, size: int, items: int, language: Language) -> Line:
     model = MarkedModel(keeps_prompts=True)
-    async with setting.worlds.open(size, model=model, language=language) as world:
+    async with setting.worlds.open(size, label=LABEL, model=model, language=language) as world:
         for _ in range(HISTORY):
             await world.add(Case(next(_numbers), 2, 2, size, length=CONTENT))
         model.llm.prompts.clear()
@@ -100,7 +101,7 @@ async def embedder_calls(setting: Setting) -> list[Line]:
     size = setting.small
     lines = []
     for degree in (10, size):
-        async with setting.worlds.open(size, degree=degree) as world:
+        async with setting.worlds.open(size, degree=degree, label=LABEL) as world:
             await world.add(Case(next(_numbers), 20, 20, size, merges=True))
             calls = world.embedder.calls
         lines.append(
@@ -113,7 +114,7 @@ async def embedder_calls(setting: Setting) -> list[Line]:
                 {"calls": calls, "texts": world.embedder.texts},
             )
         )
-    async with setting.worlds.open(size) as world:
+    async with setting.worlds.open(size, label=LABEL) as world:
         await world.memory.search("Where was it?", USER_ID)
         asked = world.embedder.calls
         await world.memory.search("Where was it?", USER_ID, query_embedding=world.embedder.vector("Where was it?"))

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -45,6 +46,16 @@ def blas_setting() -> str:
     return f"{BLAS_VARIABLE}={os.environ.get(BLAS_VARIABLE, 'unset (all cores)')}"
 
 
+def loop_speed() -> float:
+    """Return the CPU seconds of a fixed loop: about 0.06 where cores are free, more where they are shared."""
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        sum(number * number for number in range(1_000_000))
+        times.append(time.process_time() - start)
+    return min(times)
+
+
 def surroundings() -> dict[str, str]:
     """Return what the numbers depend on."""
     return {
@@ -52,6 +63,7 @@ def surroundings() -> dict[str, str]:
         **{name: importlib.metadata.version(name) for name in PACKAGES},
         "blas": blas_setting(),
         "cores": str(os.cpu_count()),
+        "loop": f"{loop_speed() * 1000:.0f} ms",
         "load": " ".join(f"{each:.1f}" for each in os.getloadavg()),
     }
 
@@ -65,7 +77,7 @@ def print_lines(lines: Sequence[Line]) -> None:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-def write_json(path: Path, lines: Sequence[Line], setting: Mapping[str, object]) -> None:
+def write_json(path: Path, lines: Sequence[Line], setting: Mapping[str, object], found: Mapping[str, str]) -> None:
     """Keep lines, and what they depend on, in a file."""
-    content = {"surroundings": surroundings(), "setting": setting, "lines": [asdict(line) for line in lines]}
+    content = {"surroundings": found, "setting": setting, "lines": [asdict(line) for line in lines]}
     path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -66,19 +66,19 @@ async def measured_adds(world: World, size: int, adds: int, *, merges: bool = Fa
 
 async def cpu_of_adds(setting: Setting) -> list[Line]:
     """(d) CPU of an add of 20 entities and 20 facts, by size of the graph; and at a hub."""
-    lines = []
+    lines: list[Line] = []
+    plain: dict[int, float] = {}
     for size in setting.sizes:
         async with setting.worlds.open(size) as world:
             costs = await measured_adds(world, size, setting.adds)
+        plain[size] = costs.median
         what = f"CPU of an add, E = R = {ITEMS}, {size} entities of that user"
         lines.append(_cost_line(what, costs, BUDGETS.get(size)))
     if setting.filled:
         size = max(setting.filled)
-        async with setting.worlds.open(size) as world:
-            plain = await measured_adds(world, size, setting.adds)
         async with setting.worlds.open(size, degree=size) as world:
             hub = await measured_adds(world, size, setting.adds)
-        ratio = hub.median / plain.median
+        ratio = hub.median / plain[size]
         lines.append(_cost_line(f"the same, the speaker has {size} relations ({ratio:.1f} x as with 10)", hub, None))
     return lines
 

@@ -75,11 +75,15 @@ class Worlds:
         size: int = 0,
         *,
         degree: int = SPEAKER_RELATIONS,
+        label: str = "times",
         model: MarkedModel | None = None,
         language: Language = "en",
     ) -> AsyncIterator[World]:
-        """Open the graph of that many entities, whose speaker has `degree` relations; an empty one is always new."""
-        path = self._folder / f"graph-{size}-{degree}.db"
+        """Open the graph of that many entities, whose speaker has `degree` relations; an empty one is always new.
+
+        What is added stays: lines that would disturb each other use graphs of different labels.
+        """
+        path = self._folder / f"{label}-{size}-{degree}.db"
         if not size:
             self._fresh += 1
             path = self._folder / f"empty-{self._fresh}.db"

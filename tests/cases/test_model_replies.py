@@ -160,7 +160,8 @@ async def test_duplicates_that_name_themselves_and_each_other_become_one_entity(
     """Case 09"""
 
     def answer(prompt: FakePrompt) -> JsonValue:
-        new, stored = prompt.number("Greta M. ("), prompt.number("Greta Moll (")
+        new = prompt.number("Greta M. (")
+        stored = next(number for number in prompt.numbers("Greta Moll (") if number > new)
         return {
             "duplicates": [
                 {"id": stored, "same": [stored, new]},

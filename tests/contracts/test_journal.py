@@ -67,3 +67,15 @@ async def test_an_owner_that_does_not_fit_is_refused(store: GraphStore) -> None:
         await store.journal.put(plan(user="u" * 40))
 
     assert await store.journal.entries() == []
+
+
+async def test_chunks_that_no_header_claims_are_counted_by_owner(store: GraphStore) -> None:
+    await store.journal.put(plan(payload="a" * 130_000))
+    await store.journal.put(plan(payload="b"))
+    await store.journal.put(plan("p2", user="bob"))
+
+    everyone, bobs = await store.journal.unfinished(), await store.journal.unfinished("bob")
+
+    assert everyone == {"ann": 3, "bob": 0}
+    assert bobs == {"bob": 0}
+    assert await store.journal.unfinished("nobody") == {}

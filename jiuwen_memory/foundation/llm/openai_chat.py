@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -88,7 +88,7 @@ class OpenAIChat:
                 manner = simpler
             else:
                 self._remember(model, manner if response_format else replace(manner, form=FormatLevel.JSON_SCHEMA))
-                return parse_answer(answer)
+                return parse_answer(answer, clean=self._connection.clean)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -189,8 +189,10 @@ def _clean(message: Mapping[str, object]) -> dict[str, object]:
     return {**message, "content": clean_text(content)} if isinstance(content, str) else dict(message)
 
 
-def parse_answer(answer: object) -> AssistantMessage:
+def parse_answer(answer: object, *, clean: Callable[[str], str]) -> AssistantMessage:
     """Return the first choice of a chat completion; one without choices or content has the content "".
+
+    `clean` takes secrets out of what an error repeats.
 
     Raises:
         ModelServiceError: it is no chat completion, or an error in the place of one.
@@ -199,7 +201,7 @@ def parse_answer(answer: object) -> AssistantMessage:
         raise ModelServiceError("The endpoint answered with JSON that is no chat completion. Check its address.")
     choices = answer.get("choices")
     if not choices and answer.get("error"):
-        raise _error_in_place_of_answer(answer["error"])
+        raise _error_in_place_of_answer(answer["error"], clean)
     first = choices[0] if isinstance(choices, list) and choices else None
     choice = first if isinstance(first, Mapping) else {}
     message = choice.get("message")
@@ -225,12 +227,12 @@ def _usage(usage: object) -> TokenUsage | None:
     return TokenUsage(*(count if isinstance(count, int) else 0 for count in counts))
 
 
-def _error_in_place_of_answer(error: object) -> ModelServiceError:
+def _error_in_place_of_answer(error: object, clean: Callable[[str], str]) -> ModelServiceError:
     code = error.get("code") if isinstance(error, Mapping) else None
     status = code if isinstance(code, int) and 100 <= code < 600 else None
     said = error.get("message") if isinstance(error, Mapping) else error
     return ModelServiceError(
-        f"The endpoint answered with an error: {str(said)[:500]}",
+        f"The endpoint answered with an error: {clean(str(said))[:500]}",
         retryable=status is None or is_transient_status(status),
         status=status,
     )

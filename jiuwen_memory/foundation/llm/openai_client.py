@@ -92,7 +92,7 @@ class Connection:
         except APIError as error:
             failure = self._translated(error, limit)
             # The SDK's own text repeats the endpoint's, and some endpoints repeat the key.
-            raise failure from (None if self._clean(str(error)) != str(error) else error)
+            raise failure from (None if self.clean(str(error)) != str(error) else error)
         return self._parsed(text)
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class Connection:
             return json.loads(text)
         except ValueError as error:
             raise self._error(
-                f"{self._place()} answered with something that is not JSON: {self._clean(text[:200])!r}. "
+                f"{self._place()} answered with something that is not JSON: {self.clean(text[:200])!r}. "
                 "Check the endpoint's address (does it end in /v1?)."
             ) from error
 
@@ -168,7 +168,7 @@ class Connection:
         status = error.status_code
         advice = ADVICE.get(status, "Try again later." if status >= 500 else "")
         return self._error(
-            f"{self._place()} answered with status {status}: {self._clean(_words_of(error))} {advice}".rstrip(),
+            f"{self._place()} answered with status {status}: {self.clean(_words_of(error))} {advice}".rstrip(),
             retryable=is_transient_status(status),
             retry_after=retry_after_seconds(error.response.headers),
             status=status,
@@ -176,7 +176,7 @@ class Connection:
 
     def _unreachable(self, error: APIError) -> ServiceError:
         causes = list(_causes(error))
-        reason = self._clean(str(causes[-1]) or type(causes[-1]).__name__)
+        reason = self.clean(str(causes[-1]) or type(causes[-1]).__name__)
         if any(
             isinstance(cause, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY" in str(cause) for cause in causes
         ):
@@ -195,7 +195,7 @@ class Connection:
         port = f":{parts.port}" if parts.port else ""
         return f"The endpoint {parts.scheme}://{parts.hostname}{port}{parts.path}"
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """Return a foreign text without what may be a secret."""
         for secret in (self._config.key, *self._config.headers.values()):
             if len(secret) > 3:

@@ -74,6 +74,9 @@ class AddMemStrategy(BaseModel):
         chunk_tokens: the longest text of one model call; longer inputs are split.
         batch_items: items per extraction or summary question.
         judge_items: items per judgement (same or not?); 1 asks about each pair in a question of its own.
+        keep_failed: keep the input of an add that fails for good in the journal, for `resume`.
+        max_llm_calls: requests to the model per add, retries included (None: no limit); what is left out is reported.
+        max_tokens: tokens per add, prompts and answers together (None: no limit).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,6 +100,9 @@ class AddMemStrategy(BaseModel):
     chunk_tokens: int = Field(default=2000, ge=50, le=100_000)
     batch_items: int = Field(default=20, ge=1, le=200)
     judge_items: int = Field(default=20, ge=1, le=200)
+    keep_failed: bool = True
+    max_llm_calls: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
 
     @classmethod
     def small_model(cls, **changes: object) -> Self:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from jiuwen_memory.foundation import settings
+from jiuwen_memory.foundation.hiding import shown_fields
 
 
 def endpoint_url(value: str, *, without: str = "") -> str:
@@ -51,6 +54,9 @@ class ConnectionConfig(BaseModel):
     ssl_cert: Path | None = Field(default_factory=_default_ssl_cert)
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
     max_connections: int = Field(default=100, ge=1)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return shown_fields(super().__repr_args__())
 
     @field_validator("api_key")
     @classmethod

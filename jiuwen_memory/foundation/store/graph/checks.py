@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from jiuwen_memory.foundation.store.query import (
 )
 
 INT_LIMIT: Final = 2**63
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 Simplified = QueryExpr | bool
 
 
@@ -91,6 +93,11 @@ def check_limit(limit: int | None, *, what: str = "limit") -> None:
     """Refuse a negative number of rows."""
     if limit is not None and limit < 0:
         raise StoreParameterError(f"{what} is {limit}; give 0 or more.")
+
+
+def storable_ids(ids: Iterable[str]) -> list[str]:
+    """Return the distinct ids without those that no row can have: one with a lone surrogate cannot even be sent."""
+    return [each for each in dict.fromkeys(ids) if each.isascii() or not _SURROGATE.search(each)]
 
 
 def check_filter(expr: QueryExpr, columns: Mapping[str, Column]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from jiuwen_memory.foundation.hiding import shown_fields
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph.constants import DEFAULT_WORKER_NUM
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreIndexConfig, GraphStoreStorageConfig
@@ -29,7 +31,8 @@ class GraphConfig(BaseModel):
         request_max_retries: tries in all for one question to the model or one embedding batch.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    # Input is kept out of validation errors because it may be a token.
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     uri: str
     name: str = ""
@@ -44,6 +47,9 @@ class GraphConfig(BaseModel):
     db_storage_config: GraphStoreStorageConfig = Field(default_factory=GraphStoreStorageConfig)
     db_embed_config: GraphStoreIndexConfig = Field(default_factory=GraphStoreIndexConfig)
     request_max_retries: int = Field(default=5, ge=1)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return shown_fields(super().__repr_args__())
 
     @field_validator("uri", mode="before")
     @classmethod

@@ -1,6 +1,6 @@
 """Filter expressions as a small typed tree; no string is ever spliced into a filter by hand.
 
-    >>> (eq("obj_type", "Human") & gte("mention_count", 2)) | in_list("uuid", ["a", "b"])
+>>> (eq("obj_type", "Human") & gte("mention_count", 2)) | in_list("uuid", ["a", "b"])
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jiuwen_memory.errors import LLMAnswerError, LLMCallError
+from jiuwen_memory.errors import LLMAnswerError, LLMBudgetError, LLMCallError
 from jiuwen_memory.foundation.concurrency import off_loop
-from jiuwen_memory.foundation.retry import PROGRAM_FAULTS, retrying
+from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.text import clean_text, estimate_tokens
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm
@@ -85,8 +85,49 @@ class Ledger:
 
 
 @dataclass
-class _Budget:
+class _Tries:
     left: int
+
+
+ESSENTIAL = frozenset({"entities", "relations"})
+"""Questions that an add is made of; the others may not take the last calls from them."""
+
+
+class Budget:
+    """How many requests and tokens an add may still spend; shared by all of its parts."""
+
+    def __init__(self, max_calls: int | None = None, max_tokens: int | None = None) -> None:
+        self._calls_left = max_calls
+        self._tokens_left = max_tokens
+        self._awaited = set(ESSENTIAL)
+
+    def spend_call(self, question: str, *, tokens: int) -> None:
+        """Count a request of about so many tokens, or refuse it.
+
+        Raises:
+            LLMBudgetError: nothing is left for it.
+        """
+        self._awaited.discard(question)
+        if not self._allows(question, tokens):
+            raise LLMBudgetError(
+                question,
+                f"The budget of this add leaves nothing for the question '{question}'; "
+                "raise AddMemStrategy.max_llm_calls or max_tokens.",
+            )
+        if self._calls_left is not None:
+            self._calls_left -= 1
+        self.spend_tokens(tokens)
+
+    def spend_tokens(self, tokens: int) -> None:
+        """Count tokens that were used."""
+        if self._tokens_left is not None:
+            self._tokens_left -= tokens
+
+    def _allows(self, question: str, tokens: int) -> bool:
+        kept = 0 if question in ESSENTIAL else len(self._awaited)
+        if self._calls_left is not None and self._calls_left <= kept:
+            return False
+        return self._tokens_left is None or self._tokens_left >= tokens
 
 
 class Asker:
@@ -99,6 +140,7 @@ class Asker:
         extra_kwargs: further arguments of every request.
         debug: log each prompt's name, input and output.
         base_delay: the first pause before a retry, in seconds.
+        budget: what the add may spend.
     """
 
     def __init__(
@@ -113,6 +155,7 @@ class Asker:
         extra_kwargs: Mapping[str, object],
         debug: bool,
         base_delay: float = 0.5,
+        budget: Budget | None = None,
     ) -> None:
         self.model = model
         self.prompts = prompts
@@ -122,6 +165,7 @@ class Asker:
         self.extra_kwargs = dict(extra_kwargs)
         self.debug = debug
         self.base_delay = base_delay
+        self.budget = budget or Budget()
         self._places = asyncio.Semaphore(max(1, max_concurrent))
 
     async def ask(
@@ -151,15 +195,15 @@ class Asker:
             for _ in range(_SIBLING_STEPS):
                 # A model that answers without suspending would else end before the calls beside it begin.
                 await asyncio.sleep(0)
-            budget = _Budget(self.tries)
-            text = await self._request(question, form, language, variables=variables, short=False, budget=budget)
+            tries = _Tries(self.tries)
+            text = await self._request(question, form, language, variables=variables, short=False, tries=tries)
             try:
                 return self._accept(form, text, read)
             except UnusableReplyError as error:
-                if budget.left < 1:
+                if tries.left < 1:
                     raise LLMAnswerError(question, text) from error
             self.ledger.count_repeat()
-            text = await self._request(question, form, language, variables=variables, short=True, budget=budget)
+            text = await self._request(question, form, language, variables=variables, short=True, tries=tries)
             try:
                 return self._accept(form, text, read)
             except UnusableReplyError as error:
@@ -182,7 +226,7 @@ class Asker:
         *,
         variables: Mapping[str, object],
         short: bool,
-        budget: _Budget,
+        tries: _Tries,
     ) -> str:
         if not self.prompts.is_loaded(question, language):
             await off_loop(None, self.prompts.load, question, language)
@@ -192,15 +236,25 @@ class Asker:
         if self.structured_output:
             arguments["response_format"] = form.response_format(language)
 
+        tokens = sum(estimate_tokens(message["content"]) for message in messages)
+
         async def request() -> object:
-            budget.left -= 1
+            self.budget.spend_call(question, tokens=tokens)
+            tries.left -= 1
             async with self._places:
                 return await self.model.invoke(messages=messages, **arguments)
 
-        answer = await _outcome(
-            retrying(request, tries=budget.left, what=f"the question '{question}'", base_delay=self.base_delay),
-            question,
+        answer = await outcome_of(
+            retrying(request, tries=tries.left, what=f"the question '{question}'", base_delay=self.base_delay)
         )
+        if isinstance(answer, LLMBudgetError):
+            raise answer
+        if isinstance(answer, Exception):
+            raise LLMCallError(
+                question,
+                f"The question '{question}' to the language model failed: {answer or type(answer).__name__}. "
+                "Nothing was written; try again later, or check the model's address and key.",
+            ) from answer
         return self._record(question, messages, answer)
 
     def _record(self, question: str, messages: Messages, answer: object) -> str:
@@ -209,25 +263,10 @@ class Asker:
         if spent is None:
             spent = (sum(estimate_tokens(message["content"]) for message in messages), estimate_tokens(text))
         self.ledger.count_tokens(question, input_tokens=spent[0], output_tokens=spent[1])
+        self.budget.spend_tokens(spent[1])
         if self.debug:
             logger.info("Prompt %s\nInput: %s\nOutput: %s", question, messages, text)
         return text
-
-
-async def _outcome(call: Coroutine[Any, Any, T], question: str) -> T:
-    """Return a call's result; whatever the user's client raises becomes an LLMCallError."""
-    # There is no common ancestor of what clients raise, so the outcome is looked at instead of caught.
-    outcomes: tuple[T | BaseException] = await asyncio.gather(call, return_exceptions=True)
-    outcome = outcomes[0]
-    if not isinstance(outcome, BaseException):
-        return outcome
-    if isinstance(outcome, PROGRAM_FAULTS) or not isinstance(outcome, Exception):
-        raise outcome
-    raise LLMCallError(
-        question,
-        f"The question '{question}' to the language model failed: {outcome or type(outcome).__name__}. "
-        "Nothing was written; try again later, or check the model's address and key.",
-    ) from outcome
 
 
 def message_text(message: object) -> str:

@@ -16,12 +16,18 @@ from jiuwen_memory.memory_core.graph.extraction.base import Words
 class TypeDef(BaseModel):
     """What entity types and relation types share.
 
-    Attributes of a type are its own pydantic fields and those of `attributes`; their descriptions go into the prompts.
+    A type without a `name` is called as its class. Attributes of a type are its own pydantic fields and those of
+    `attributes`; their descriptions go into the prompts.
     """
 
     name: ClassVar[str] = ""
     description: ClassVar[Words] = Words(en="", cn="")
     attributes: ClassVar[type[BaseModel] | None] = None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
     @classmethod
     def fields(cls, language: Language) -> dict[str, str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from typing import Any, TypeVar
 
+from jiuwen_memory.errors import LLMBudgetError
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
 from jiuwen_memory.foundation.text import cut_bytes
 from jiuwen_memory.foundation.timepoint import format_seconds
@@ -25,6 +27,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects impo
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import Identity, Merge, Names
 
+T = TypeVar("T")
+
 FACTS_PER_SUMMARY = 12
 FACTS_PER_FILTER = 60
 
@@ -32,7 +36,8 @@ FACTS_PER_FILTER = 60
 async def ask_entities(source: SourceText, services: Services) -> list[Mention]:
     """Return the named things of the text."""
     language = services.strategy.question_language("entity", services.language)
-    found = await questions.ask_entities(source, types=services.entity_types, language=language, asker=services.asker)
+    question = questions.ask_entities(source, types=services.entity_types, language=language, asker=services.asker)
+    found = await _within_budget(question, [], lost="only the episode is stored", services=services)
     limit = services.storage.name
     return [replace(each, name=_fitting(each.name, limit, what="name", services=services)) for each in found]
 
@@ -47,9 +52,10 @@ async def ask_relations(source: SourceText, mentions: Sequence[Mention], service
     if not mentions:
         return []
     language = services.strategy.question_language("relation", services.language)
-    found = await questions.ask_relations(
+    question = questions.ask_relations(
         source, mentions=mentions, types=services.relation_types, language=language, asker=services.asker
     )
+    found = await _within_budget(question, [], lost="no facts are stored", services=services)
     return [_fitting_fact(each, services) for each in found]
 
 
@@ -78,7 +84,7 @@ async def ask_entity_duplicates(source: SourceText, names: Names, services: Serv
     """Return, for each case, the numbers of the stored entities that are the same."""
     if not names.cases:
         return []
-    return await questions.ask_entity_duplicates(
+    question = questions.ask_entity_duplicates(
         source,
         names.cases,
         language=services.strategy.pair_language(
@@ -87,6 +93,17 @@ async def ask_entity_duplicates(source: SourceText, names: Names, services: Serv
         judge_items=services.strategy.judge_items,
         asker=services.asker,
     )
+    assumed = [case.assumed for case in names.cases]
+    return await _within_budget(question, assumed, lost="equal names are taken for the same", services=services)
+
+
+async def _within_budget(question: Coroutine[Any, Any, T], otherwise: T, *, lost: str, services: Services) -> T:
+    """Return the answer, or what stands for it, with a warning, when the budget of the add is spent."""
+    try:
+        return await question
+    except LLMBudgetError as error:
+        services.asker.ledger.warn(f"{error.message} So {lost}.")
+        return otherwise
 
 
 async def ask_summaries(

@@ -49,7 +49,8 @@ PAGE: Final = 200
 USERS_PAGE: Final = 10_000
 """Rows read at once to learn whose they are; within what a server gives in one answer."""
 FILTER_BYTES: Final = 60_000
-"""Text in one filter."""
+FILTER_ROWS: Final = 40
+"""Text and rows in one filter; a store may try every row against every condition."""
 LINES_SHOWN: Final = 50
 
 _MENTIONS: Final = ("mention_count", "first_mentioned_at", "last_mentioned_at")
@@ -141,19 +142,17 @@ async def check_graph(
     return report
 
 
-async def recall_users(store: GraphStore) -> list[str]:
-    """Return every user of whom the store or its journal holds anything."""
+async def recall_users(store: GraphStore, *, page: int = USERS_PAGE) -> list[str]:
+    """Return every user of whom the store or its journal holds anything, reading at most `page` rows at once."""
     users = set(await store.journal.unfinished())
     for collection in GRAPH_COLLECTIONS:
         gaps = [gt("user_id", "")]
         while gaps:
             gap = gaps.pop()
-            rows = await store.query(
-                collection, user=gap, limit=USERS_PAGE, output_fields=["user_id"], consistency="strong"
-            )
+            rows = await store.query(collection, user=gap, limit=page, output_fields=["user_id"], consistency="strong")
             found = sorted({row.user_id for row in rows})
             users.update(found)
-            if len(rows) == USERS_PAGE:
+            if len(rows) == page:
                 gaps += [gap & lt("user_id", found[0]), gap & gt("user_id", found[-1])]
                 gaps += [gt("user_id", after) & lt("user_id", before) for after, before in pairwise(found)]
     return sorted(users)
@@ -285,7 +284,7 @@ def _batches(rows: Sequence[BaseGraphObject]) -> Iterator[dict[str, QueryExpr]]:
         row = each.revise(**dict.fromkeys(each.vectors)).to_row()
         derived = {name: str(row[name]) for name in ("search_text", "name_norm") if name in row}
         added = sum(len(text.encode()) for text in derived.values())
-        if batch and size + added > FILTER_BYTES:
+        if batch and (size + added > FILTER_BYTES or len(batch) == FILTER_ROWS):
             yield batch
             batch, size = {}, 0
         batch[each.uuid] = chain_filters(eq("uuid", each.uuid), *(eq(name, text) for name, text in derived.items()))

@@ -4,9 +4,9 @@ The rules are what the write path promises of every graph between two writes:
 
 - The ends of a relation exist, and so does every id in `entity.relations`, `entity.episodes`, `episode.entities`,
   `episode.parents`, `relation.episodes` and `relation.superseded_by`; all of them belong to the same user.
-- A fact is listed by its ends; an entity and an episode list each other. Lists are capped, the newest kept: what is not
-  listed counts as missing only while the list has room for it, and either everything would fit or it is newer than all
-  that is listed.
+- A fact is listed by its ends; an entity and an episode list each other. Lists are capped, the newest kept, and one
+  that was full is not filled up again when something in it goes: what is not listed counts as missing only while the
+  list is at most a quarter full.
 - A relation rests on at least one episode; an entity has an episode or a relation.
 - `mention_count` is at least 1 and at least the number of episodes listed. It may be higher: one text can state a fact
   twice in different words, entities that are fused add their counts, and the list is capped.
@@ -134,14 +134,6 @@ class UserGraph:
     def all(self, kind: type[Object]) -> list[Object]:
         """Return the objects of a kind, one of each id."""
         return [each for each in self.objects[kind.collection].values() if isinstance(each, kind)]
-
-    @cached_property
-    def learnt(self) -> Mapping[str, Mapping[str, int]]:
-        """When each object was learnt, by collection and id."""
-        return {
-            collection: {uuid: each.created_at for uuid, each in objects.items()}
-            for collection, objects in self.objects.items()
-        }
 
     def unresolved(self) -> Mapping[str, set[str]]:
         """Return the ids that are referred to and not there, by the collection they should be in."""
@@ -291,42 +283,38 @@ def _reference_faults(graph: UserGraph, each: BaseGraphObject, *, listings: Mapp
 
 
 def _listings(graph: UserGraph, each: BaseGraphObject) -> dict[str, _Listing]:
-    return {name: _listing(graph, each, name) for name in REFERENCES[each.collection]}
+    return {name: _listing(graph, each, name=name) for name in REFERENCES[each.collection]}
 
 
-def _listing(graph: UserGraph, each: BaseGraphObject, name: str) -> _Listing:
+def _listing(graph: UserGraph, each: BaseGraphObject, *, name: str) -> _Listing:
     target = REFERENCES[each.collection][name]
-    listed: list[str] = getattr(each, name)
+    listed = Counter(getattr(each, name))
     gone, stray, valid = [], [], dict[str, None]()
-    for uuid in listed:
+    for uuid, times in listed.items():
         found = graph.resolved(target, uuid)
         if found != uuid:
             gone.append(uuid)
-        elif uuid in valid or not _belongs(graph, each, name, uuid):
+        elif times > 1 or not _belongs(graph, each, name=name, uuid=uuid):
             stray.append(uuid)
-        if found and _belongs(graph, each, name, found):
+        if found and _belongs(graph, each, name=name, uuid=found):
             valid[found] = None
-    missing = _missing(graph, each, name, list(valid))
+    missing = _missing(graph, each, name=name, valid=list(valid))
     return _Listing(gone, stray, missing, [*valid, *missing])
 
 
-def _belongs(graph: UserGraph, each: BaseGraphObject, name: str, uuid: str) -> bool:
+def _belongs(graph: UserGraph, each: BaseGraphObject, *, name: str, uuid: str) -> bool:
     return uuid in graph.touching.get(each.uuid, ()) if name == "relations" else uuid != each.uuid
 
 
-def _missing(graph: UserGraph, each: BaseGraphObject, name: str, valid: list[str]) -> list[str]:
-    """Return the ids that a list with room should hold and does not, oldest first."""
+def _missing(graph: UserGraph, each: BaseGraphObject, *, name: str, valid: list[str]) -> list[str]:
+    """Return the newest of the ids that a list should hold and does not, oldest first, as far as there is room."""
     wanted = graph.back_references.get((each.collection, name), {}).get(each.uuid, set()).difference(valid)
-    room = getattr(graph.limits, name) - len(valid) if wanted else 0
-    if room <= 0:
+    limit = getattr(graph.limits, name) if wanted else 0
+    if len(valid) > limit // 4:
         return []
-    learnt = graph.learnt[REFERENCES[each.collection][name]]
-    unlisted = sorted(wanted, key=lambda uuid: (learnt[uuid], uuid))
-    if valid and len(unlisted) > room:
-        # The entities of an episode are listed as they were mentioned, whatever their age.
-        newest = max(learnt[uuid] for uuid in valid) if name != "entities" else max(learnt.values())
-        unlisted = [uuid for uuid in unlisted if learnt[uuid] > newest]
-    return unlisted[-room:]
+    learnt = graph.objects[REFERENCES[each.collection][name]]
+    oldest_first = sorted(wanted, key=lambda uuid: (learnt[uuid].created_at, uuid))
+    return oldest_first[len(valid) - limit :]
 
 
 def _shown(uuids: Sequence[str]) -> str:

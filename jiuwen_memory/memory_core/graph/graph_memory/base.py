@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Self, get_args
 
-from pydantic import BaseModel
-
-from jiuwen_memory.errors import (
-    EmbedderNotFoundError,
-    InvalidInputError,
-    JiuwenMemoryError,
-    LanguageError,
-    ModelNotFoundError,
-    PartFailedError,
-    SetupError,
-)
+from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, PartFailedError
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.foundation.llm.model import ChatModel
-from jiuwen_memory.foundation.locks import InProcessLocks, UserLocks
-from jiuwen_memory.foundation.ports import Embedding, Reranker
-from jiuwen_memory.foundation.store.graph.base import GraphStore
-from jiuwen_memory.foundation.store.graph.config import GraphConfig
-from jiuwen_memory.foundation.store.graph.constants import (
-    GRAPH_COLLECTIONS,
-)
-from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
+from jiuwen_memory.foundation.store.graph.base import JournalEntry
+from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
-from jiuwen_memory.foundation.store.query import filter_user
-from jiuwen_memory.memory_core.config.graph import (
-    DEFAULT_STRATEGY,
-    AddMemStrategy,
-    EpisodeType,
-    Language,
-    SearchConfig,
+from jiuwen_memory.memory_core.config.graph import EpisodeType, SearchConfig
+from jiuwen_memory.memory_core.graph.extraction.asking import Budget
+from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
+from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
+from jiuwen_memory.memory_core.graph.graph_memory.pending import (
+    KEPT,
+    PendingAdd,
+    ResumedAdd,
+    keep_pending,
+    parse_pending,
+    pending_key,
 )
-from jiuwen_memory.memory_core.graph.extraction.asking import Asker, Ledger
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
-    DEFAULT_ENTITY_TYPES,
-    EntityDef,
-    as_entity_def,
-    as_relation_def,
-)
-from jiuwen_memory.memory_core.graph.extraction.prompts import PromptLibrary
-from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update, replay_journal
 from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_update
 from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_repeat
 from jiuwen_memory.memory_core.graph.graph_memory.requests import (
@@ -63,13 +39,12 @@ from jiuwen_memory.memory_core.graph.graph_memory.search import (
     SearchStrategy,
     search_collection,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, parse_vector
+from jiuwen_memory.memory_core.graph.graph_memory.services import Services, parse_vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.memory_core.graph.graph_memory.upkeep import Upkeep
 
-PAGE = 200
 
-
-class GraphMemory:
+class GraphMemory(Upkeep):
     """A memory with relations in it, for any number of users.
 
     Args:
@@ -89,65 +64,6 @@ class GraphMemory:
     Opening happens on first use. Use it in `async with`, or call `close()`; model, embedder and reranker are yours to
     close.
     """
-
-    def __init__(
-        self,
-        db_config: GraphConfig,
-        llm_client: ChatModel | None = None,
-        llm_structured_output: bool = True,
-        reranker: Reranker | None = None,
-        extraction_strategy: AddMemStrategy = DEFAULT_STRATEGY,
-        db_kwargs: Mapping[str, Any] | None = None,
-        llm_extra_kwargs: Mapping[str, Any] | None = None,
-        language: Language = "cn",
-        debug: bool = False,
-        *,
-        locks: UserLocks | None = None,
-        entity_types: Sequence[type[BaseModel]] = (),
-        relation_types: Sequence[type[BaseModel]] = (),
-        prompts: str | Path | None = None,
-    ) -> None:
-        if language not in get_args(Language):
-            raise LanguageError(f"language is {language!r}; give 'cn' or 'en'.")
-        self.config = db_config
-        self.llm_client = llm_client
-        self.llm_structured_output = llm_structured_output
-        self.reranker = reranker
-        self.extraction_strategy = extraction_strategy
-        self.llm_extra_kwargs = dict(llm_extra_kwargs or {})
-        self.language: Language = language
-        self.debug = debug
-        self.entity_types = (*DEFAULT_ENTITY_TYPES, *(as_entity_def(each) for each in entity_types))
-        self.relation_types = tuple(as_relation_def(each) for each in relation_types)
-        _check_type_names(self.entity_types, db_config)
-        self._store: GraphStore = GraphStoreFactory.from_config(db_config, **(db_kwargs or {}))
-        self._locks = locks or InProcessLocks()
-        self._prompts = PromptLibrary(Path(prompts) if prompts else None)
-        self._strategies: dict[str, SearchStrategy] = {"default": DEFAULT_SEARCH}
-        if db_config.embedding_model is not None:
-            self.attach_embedder(db_config.embedding_model)
-
-    @property
-    def db_backend(self) -> GraphStore:
-        """The graph store."""
-        return self._store
-
-    @property
-    def embedder(self) -> Embedding | None:
-        """The attached embedding model."""
-        return self._store.embedder
-
-    def attach_embedder(self, embedder: Embedding) -> None:
-        """Attach the embedding model; its dimension, once known, must equal `GraphConfig.embed_dim`."""
-        self._store.attach_embedder(embedder)
-
-    def attach_reranker(self, reranker: Reranker) -> None:
-        """Attach the reranker used where a `SearchConfig` says `rerank=True`."""
-        if not isinstance(reranker, Reranker):
-            raise InvalidInputError(
-                f"A reranker needs an async method rerank(query, documents); {type(reranker).__name__} has none."
-            )
-        self.reranker = reranker
 
     def register_search_strategy(
         self,
@@ -199,12 +115,14 @@ class GraphMemory:
         Raises:
             InvalidInputError: something given cannot be used.
             EmbedderNotFoundError, ModelNotFoundError: one of the two is not attached.
-            LLMCallError, EmbeddingCallError: a service failed for good; nothing of the (part of the) input is stored.
+            LLMCallError, EmbeddingCallError: a service failed for good; nothing of the (part of the) input is in the
+                graph, and with `AddMemStrategy.keep_failed` it waits in the journal for `resume`.
             PartFailedError: a later part of a long input failed; it names the parts that are stored.
             LockTimeoutError: another writer of this user took too long.
+            LockLostError, LockServiceError: the user's lock was lost before the write; nothing was written.
         """
-        embedder = self._embedder()
-        model = self._model()
+        self._embedder()
+        self._model()
         request = parse_request(
             src_type,
             content,
@@ -221,37 +139,73 @@ class GraphMemory:
             chunk_tokens=self.extraction_strategy.chunk_tokens,
             content_bytes=self.config.db_storage_config.content,
         )
-        async with self._locks.hold(self._store.identity, user_id):
-            await replay_journal(user_id, store=self._store, embedder=embedder)
-            return await self._add_parts(parts, model=model, embedder=embedder)
+        async with self._hold(user_id, self._embedder()) as hold:
+            return await self._add_or_keep(parts, hold=hold)
 
-    async def _add_parts(self, parts: Sequence[AddRequest], *, model: ChatModel, embedder: Embedder) -> GraphMemUpdate:
+    async def pending(self, user_id: str) -> list[PendingAdd]:
+        """Return this user's adds that failed for good and wait to be done again, oldest first."""
+        parse_user_id(user_id, self.config.db_storage_config)
+        entries = await self._store.journal.entries(user_id)
+        return [parse_pending(entry) for entry in entries if entry.kind == "pending"]
+
+    async def resume(self, user_id: str | None = None) -> list[ResumedAdd]:
+        """Do failed adds again, of one user or of all; one that fails again stays pending, the others go on."""
+        if user_id is not None:
+            parse_user_id(user_id, self.config.db_storage_config)
+        waiting = [entry for entry in await self._store.journal.entries(user_id) if entry.kind == "pending"]
+        return [result for entry in waiting if (result := await self._resume(entry)) is not None]
+
+    async def _resume(self, entry: JournalEntry) -> ResumedAdd | None:
+        """Do one failed add again, unless somebody else has done it in the meantime."""
+        pending = parse_pending(entry)
+        async with self._hold(pending.user_id, self._embedder()) as hold:
+            if all(each.plan_id != entry.plan_id for each in hold.pending):
+                return None
+            try:
+                update = await self._add_or_keep(pending.requests, hold=hold, key=pending.plan_id)
+            except JiuwenMemoryError as error:
+                return ResumedAdd(pending, error=error)
+        return ResumedAdd(pending, update=update)
+
+    async def _add_or_keep(self, parts: Sequence[AddRequest], *, hold: Hold, key: str | None = None) -> GraphMemUpdate:
+        """Add the parts in order; what fails for good is kept in the journal, and what was kept before is cleared."""
+        key = key or pending_key(parts)
+        waiting = [entry.plan_id for entry in hold.pending if entry.plan_id == key]
+        budget = Budget(self.extraction_strategy.max_llm_calls, self.extraction_strategy.max_tokens)
         total = GraphMemUpdate()
         stored: list[str] = []
         for number, part in enumerate(parts):
+            settled = waiting if number == len(parts) - 1 else ()
             try:
-                update = await self._add_part(part, model=model, embedder=embedder)
+                update = await self._add_part(part, hold=hold, budget=budget, settled=settled)
             except JiuwenMemoryError as error:
-                if not stored:
+                failure = _part_failure(error, parts[number:], stored)
+                if self.extraction_strategy.keep_failed and isinstance(error, KEPT):
+                    await keep_pending(failure, parts[number:], key=key, journal=self._store.journal)
+                if failure is error:
                     raise
-                raise PartFailedError(
-                    f"Part {part.part} of {part.parts} failed ({error}); the parts before it are stored. "
-                    "Add the same content again with the same reference_time or idempotency_key to go on from there.",
-                    stored=stored,
-                    part=part.part,
-                    remaining="".join(each.text for each in parts[number:]),
-                ) from error
+                raise failure from error
             total |= update
             stored += [update.duplicate_of] if update.duplicate_of else [each.uuid for each in update.added_episode]
         return total
 
-    async def _add_part(self, part: AddRequest, *, model: ChatModel, embedder: Embedder) -> GraphMemUpdate:
-        services = self._services(model, embedder)
+    async def _add_part(
+        self, part: AddRequest, *, hold: Hold, budget: Budget, settled: Sequence[str]
+    ) -> GraphMemUpdate:
+        services = self._services(budget)
         repeated = await recall_repeat(part, services)
         if repeated is not None:
+            for plan_id in settled:
+                await self._store.journal.remove(plan_id, part.user_id)
             return GraphMemUpdate(duplicate_of=repeated.uuid)
-        planned = await plan_update(part, services)
-        update = await commit_update(planned, part.user_id, store=self._store, embedder=embedder)
+        update = await commit_update(
+            await plan_update(part, services),
+            part.user_id,
+            store=self._store,
+            embedder=services.embedder,
+            confirm=hold.lease.confirm,
+            settled=settled,
+        )
         ledger = services.asker.ledger
         return replace(update, warnings=[*part.warnings, *ledger.warnings, *update.warnings], usage=ledger.usage)
 
@@ -305,72 +259,16 @@ class GraphMemory:
         )
         return dict(zip(collections, results, strict=True))
 
-    async def get(self, collection: str, ids: Sequence[str], user_id: str | Sequence[str]) -> list[BaseGraphObject]:
-        """Return this user's objects of these ids, in order; ids that are not there, or not theirs, are passed over."""
-        users = parse_user_ids(user_id, self.config.db_storage_config)
-        return await self._store.query(collection, user=filter_user(users), ids=[ids] if isinstance(ids, str) else ids)
-
-    async def objects(self, collection: str, user_id: str) -> AsyncIterator[BaseGraphObject]:
-        """Go through all of a user's objects in a collection, newest first, a page at a time."""
-        user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
-        listed = await self._store.query(collection, user=user, output_fields=["uuid", "created_at"])
-        listed.sort(key=lambda each: -each.created_at)
-        for start in range(0, len(listed), PAGE):
-            ids = [each.uuid for each in listed[start : start + PAGE]]
-            for each in await self._store.query(collection, user=user, ids=ids):
-                yield each
-
-    async def close(self) -> None:
-        """Let go of the store; a later use is an error."""
-        await self._store.close()
-
-    aclose = close
-
-    async def __aenter__(self) -> Self:
-        await self._store.open()
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
-
     async def _query_vector(self, query: str, given: Sequence[float] | None) -> Sequence[float]:
         if given is None:
             return await self._embedder().embed_query(query)
         return parse_vector(given, self.config.embed_dim)
 
-    def _embedder(self) -> Embedder:
-        model = self._store.embedder
-        if model is None:
-            raise EmbedderNotFoundError("No embedding model is attached; call attach_embedder(...) first.")
-        return Embedder(
-            model,
-            dimension=self.config.embed_dim,
-            tries=self.config.request_max_retries,
-            batch_size=self.config.embed_batch_size,
-        )
-
-    def _model(self) -> ChatModel:
-        if self.llm_client is None:
-            raise ModelNotFoundError(
-                "No language model is attached; pass llm_client=... to GraphMemory to add memories."
-            )
-        return self.llm_client
-
-    def _services(self, model: ChatModel, embedder: Embedder) -> Services:
-        asker = Asker(
-            model,
-            prompts=self._prompts,
-            ledger=Ledger(),
-            tries=self.config.request_max_retries,
-            max_concurrent=self.config.max_concurrent,
-            structured_output=self.llm_structured_output,
-            extra_kwargs=self.llm_extra_kwargs,
-            debug=self.debug,
-        )
+    def _services(self, budget: Budget) -> Services:
         return Services(
             store=self._store,
-            embedder=embedder,
-            asker=asker,
+            embedder=self._embedder(),
+            asker=self._asker(self._model(), budget),
             strategy=self.extraction_strategy,
             language=self.language,
             entity_types=self.entity_types,
@@ -378,11 +276,14 @@ class GraphMemory:
         )
 
 
-def _check_type_names(types: Sequence[type[EntityDef]], config: GraphConfig) -> None:
-    limit = config.db_storage_config.obj_type
-    for each in types:
-        if len(each.name.encode()) > limit:
-            raise SetupError(
-                f"The name of the entity type {each.name} is longer than the {limit} bytes of "
-                "GraphStoreStorageConfig.obj_type; shorten it, or raise the limit before the store is made."
-            )
+def _part_failure(error: JiuwenMemoryError, rest: Sequence[AddRequest], stored: Sequence[str]) -> JiuwenMemoryError:
+    """Return the error itself, or one that names the parts which are stored already."""
+    if not stored:
+        return error
+    return PartFailedError(
+        f"Part {rest[0].part} of {rest[0].parts} failed ({error}); the parts before it are stored. "
+        "Call resume(), or add the same content again with the same reference_time or idempotency_key.",
+        stored=stored,
+        part=rest[0].part,
+        remaining="".join(each.text for each in rest),
+    )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from jiuwen_memory.errors import JournalError
+from jiuwen_memory.errors import JournalError, StoreParameterError
 from jiuwen_memory.foundation.concurrency import shielded, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
 from jiuwen_memory.foundation.store.graph.checks import check_row
@@ -92,17 +92,26 @@ async def commit_removals(
         await shielded(_write(plan, store, confirm))
 
 
-async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder) -> int:
-    """Finish this user's interrupted writes and return how many there were. Call it under the user's lock.
+@dataclass(frozen=True)
+class Replay:
+    """What was found in a user's journal: how many interrupted writes were finished, and the adds that wait."""
+
+    finished: int
+    pending: tuple[JournalEntry, ...]
+
+
+async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder) -> Replay:
+    """Finish this user's interrupted writes. Call it under the user's lock.
 
     Chunks that no header claims belong to a write that never counted, and are dropped.
     """
-    entries = [entry for entry in await store.journal.entries(user_id) if entry.kind == "header"]
-    for entry in entries:
+    entries = await store.journal.entries(user_id)
+    headers = [entry for entry in entries if entry.kind == "header"]
+    for entry in headers:
         plan = await _with_vectors(_parse_plan(entry), store, embedder)
         await shielded(_apply(plan, entry, store))
     await store.journal.drop_unfinished(user_id)
-    return len(entries)
+    return Replay(len(headers), tuple(entry for entry in entries if entry.kind == "pending"))
 
 
 def _check_rows(plan: WritePlan, config: GraphConfig) -> None:
@@ -110,6 +119,8 @@ def _check_rows(plan: WritePlan, config: GraphConfig) -> None:
     for collection, objects in plan.upserts.items():
         columns = collection_columns(collection, config)
         for each in objects:
+            if each.user_id != plan.user_id:
+                raise StoreParameterError(f"{collection} {each.uuid} is of another user than the one written for.")
             check_row(each.to_row(), columns, collection=collection)
 
 
@@ -176,6 +187,8 @@ def _parse_plan(entry: JournalEntry) -> WritePlan:
         raise JournalError(
             f"The journal entry {entry.plan_id} cannot be read ({error}); it was written by another version."
         ) from error
+    if any(each.user_id != entry.user_id for objects in upserts.values() for each in objects):
+        raise JournalError(f"The journal entry {entry.plan_id} holds rows of another user; nothing of it was written.")
     return WritePlan(entry.user_id, upserts, removals, settled)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from pydantic import JsonValue
 
@@ -22,6 +23,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.traces import (
     kept_entries,
     telling_sentence,
 )
+
+Sourced = TypeVar("Sourced", Entity, Relation)
 
 EARLIER_EPISODES = "earlier_episodes"
 """Mark, in `extra`, of a relation whose oldest episodes were cut from its list: it does not rest on the list alone."""
@@ -90,6 +93,11 @@ class Scene:
     def words(self) -> Traces:
         """The traces that are mended wherever they are found; phrases only name what other evidence speaks of too."""
         return Traces(self.traces.words)
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """Where the episodes that stay came from."""
+        return frozenset(each.source for each in self.remaining(self.graph.episodes))
 
     def remaining(self, episodes: Iterable[str]) -> list[Episode]:
         """Return those of the episodes that are stored and stay, in order."""
@@ -191,7 +199,8 @@ def put_episodes(draft: Draft, scene: Scene) -> None:
 
 def refilled(listed: Sequence[str], known: Iterable[str], limit: int) -> list[str]:
     """Return a list of ids with what was cut from it before, oldest first, as far as there is room again."""
-    return newest([*(uuid for uuid in known if uuid not in listed), *listed], limit)
+    present = set(listed)
+    return newest([*(uuid for uuid in known if uuid not in present), *listed], limit)
 
 
 def put_relations(draft: Draft, scene: Scene) -> tuple[str, ...]:
@@ -213,7 +222,7 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
     """Return a relation with the counts, sources and times of the episodes that stay."""
     lost = scene.lost(relation.episodes)
     if not lost:
-        return relation
+        return with_known_sources(relation, scene)
     kept = scene.remaining(relation.episodes)
     cut = is_cut(relation, scene.storage.episodes)
     if cut and not kept:
@@ -223,7 +232,7 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
     sources = newest([each.source for each in kept], LABELS_KEPT)
     changes: dict[str, object] = {
         "episodes": [each.uuid for each in kept],
-        "sources": _still_used(relation.sources, scene) if cut else sources,
+        "sources": with_known_sources(relation, scene).sources if cut else sources,
         "mention_count": max(relation.mention_count - len(lost), len(kept), 1),
         "first_mentioned_at": relation.first_mentioned_at if cut else min(said_at, default=None),
         "last_mentioned_at": max(said_at, default=relation.first_mentioned_at if cut else None),
@@ -235,9 +244,11 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
     return relation.revise(**changes)
 
 
-def _still_used(sources: Sequence[str], scene: Scene) -> list[str]:
-    used = {each.source for each in scene.remaining(scene.graph.episodes)}
-    return [source for source in sources if source in used]
+def with_known_sources(each: Sourced, scene: Scene) -> Sourced:
+    """Return an object without sources that no remaining episode came from: what it rests on may be cut from lists."""
+    if not scene.gone.episodes or scene.sources.issuperset(each.sources):
+        return each
+    return each.revise(sources=[source for source in each.sources if source in scene.sources])
 
 
 def _untold_times(relation: Relation, kept: Evidence, lost: Evidence) -> dict[str, object]:
@@ -354,4 +365,4 @@ def _relinked(link: Relation, draft: Draft, scene: Scene) -> Relation:
 
 def cleaned(entries: Mapping[str, JsonValue], traces: Traces) -> dict[str, JsonValue]:
     """Return the entries whose values hold no traces."""
-    return kept_entries(entries, lambda text: not traces.are_in(text))
+    return kept_entries(entries, lambda text: not traces.are_in(text), numbers=False)

@@ -167,16 +167,15 @@ async def _delete(
     target: Gone, *, user_id: str, services: DeletionServices, whole_group: bool = False
 ) -> DeletionReceipt:
     graph, entries = await recall_graph(user_id, services.store)
-    if whole_group:
-        target = _with_groups(target, graph)
-    plan = await plan_deletion(target, graph, entries=entries, services=services)
+    groups = _groups_of(target, graph) if whole_group else frozenset()
+    parts = {uuid for uuid, episode in graph.episodes.items() if episode.group in groups}
+    target = replace(target, episodes=target.episodes | parts)
+    plan = await plan_deletion(target, graph, entries=entries, services=services, groups=groups)
     return await _commit(plan, user_id, services)
 
 
-def _with_groups(target: Gone, graph: Graph) -> Gone:
-    groups = {graph.episodes[uuid].group for uuid in target.episodes if uuid in graph.episodes} - {""}
-    parts = {uuid for uuid, episode in graph.episodes.items() if episode.group in groups}
-    return replace(target, episodes=target.episodes | parts)
+def _groups_of(target: Gone, graph: Graph) -> frozenset[str]:
+    return frozenset(graph.episodes[uuid].group for uuid in target.episodes & graph.episodes.keys()) - {""}
 
 
 async def _commit(plan: Deletion, user_id: str, services: DeletionServices) -> DeletionReceipt:
@@ -209,9 +208,17 @@ def _by_id(objects: Sequence[BaseGraphObject], kind: type[Object]) -> dict[str, 
 
 
 async def plan_deletion(
-    target: Gone, graph: Graph, *, entries: Sequence[JournalEntry], services: DeletionServices
+    target: Gone,
+    graph: Graph,
+    *,
+    entries: Sequence[JournalEntry],
+    services: DeletionServices,
+    groups: frozenset[str] = frozenset(),
 ) -> Deletion:
-    """Return what a deletion changes in the graph, and the receipt for it. Writes nothing."""
+    """Return what a deletion changes in the graph, and the receipt for it. Writes nothing.
+
+    Adds that wait in the journal go too when they hold a deleted text, or belong to one of the `groups`.
+    """
     storage = services.store.config.db_storage_config
     scene = await off_loop(None, _resolve_scene, target, graph, storage)
     draft = Draft(graph.objects())
@@ -219,7 +226,7 @@ async def plan_deletion(
     answers = await ask_summaries(retold, services=services, with_texts=bool(scene.gone.episodes))
     rewritten = put_summaries(draft, retold, answers, scene=scene, strategy=services.strategy)
     update = draft.update()
-    settled = resolve_settled(entries, scene.lost(scene.gone.episodes), scene.traces)
+    settled = resolve_settled(entries, scene.lost(scene.gone.episodes), scene.traces, groups=groups)
     left = [entry for entry in entries if entry.plan_id not in settled]
     residue = await off_loop(None, resolve_residue, _rows(draft), left, scene.traces)
     ledger = services.asker.ledger if services.asker else None

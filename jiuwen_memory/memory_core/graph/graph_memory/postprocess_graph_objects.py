@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from jiuwen_memory.foundation.store.graph.columns import JSON_LIMIT
+from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes, normalise_name, query_tokens
@@ -302,7 +303,7 @@ def _supersede(draft: Draft, stored: Relation, new: Relation) -> None:
         }
     draft.put(
         earlier.revise(
-            superseded_by=list(dict.fromkeys([*earlier.superseded_by, later.uuid])),
+            superseded_by=newest([*earlier.superseded_by, later.uuid], ARRAY_LIMIT),
             expired_at=earlier.expired_at or new.created_at,
             **times,
         )

@@ -166,7 +166,9 @@ async def recall_relations(
     new: Sequence[Relation], identity: Identity, *, request: AddRequest, services: Services
 ) -> KnownRelations:
     """Return the stored facts that new ones may repeat or contradict, and what hangs on entities to be fused."""
-    hubs = {node.uuid for node in identity.nodes if len(node.relations) >= HUB_DEGREE}
+    # An entity lists no more relations than the store's limit.
+    degree = min(HUB_DEGREE, services.storage.relations)
+    hubs = {node.uuid for node in identity.nodes if len(node.relations) >= degree}
     merged = list(identity.absorbed)
     beside, of_merged = await together(
         _relations_beside(new, hubs=hubs, request=request, services=services),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -113,14 +113,18 @@ def _texts(each: BaseGraphObject) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def resolve_settled(entries: Iterable[JournalEntry], gone: Iterable[Episode], traces: Traces) -> tuple[str, ...]:
-    """Return the pending entries that would bring a deleted episode's text back."""
+def resolve_settled(
+    entries: Iterable[JournalEntry], gone: Iterable[Episode], traces: Traces, *, groups: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the pending entries that would bring a deleted episode's text back, or more of a deleted group."""
     texts = [episode.content.strip() for episode in gone]
     return tuple(
         entry.plan_id
         for entry in entries
         if entry.kind == "pending"
-        and any(_brings_back(each, text, traces) for each in payload_texts(entry) for text in texts)
+        and any(
+            each in groups or any(_brings_back(each, text, traces) for text in texts) for each in payload_texts(entry)
+        )
     )
 
 

@@ -170,18 +170,20 @@ def _fitting(speakers: Sequence[Mention], storage: GraphStoreStorageConfig) -> t
 
 
 def _json_text(content: Content) -> str:
+    """Return JSON as text; a value that holds nothing (`{}`, `[]`, `null`, blanks) gives an empty one."""
     if not isinstance(content, str):
         try:
-            return json.dumps(content, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
+            return json.dumps(content, ensure_ascii=False) if content else ""
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInputError(f"content cannot be written as JSON ({error}); give JSON values only.") from error
     try:
-        json.loads(content)
-    except ValueError as error:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"content is not valid JSON ({error}); mend it, or add it as EpisodeType.DOCUMENT."
         ) from error
-    return content
+    is_nothing = value in ({}, [], None) or (isinstance(value, str) and not value.strip())
+    return "" if is_nothing else content
 
 
 def _checked_names(src_type: EpisodeType, content: Content, given: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 
+from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds, resolve_period, resolve_time
@@ -62,7 +63,7 @@ def resolve_episode(request: AddRequest, history: History, language: Language) -
         offset_since=request.reference.offset_minutes,
         session_id=request.session_id,
         source=request.source,
-        speakers=[speaker.name for speaker in request.speakers],
+        speakers=[speaker.name for speaker in request.speakers[:ARRAY_LIMIT]],
         content_hash=request.content_hash,
         idempotency_key=request.idempotency_key,
         group=request.group,
@@ -209,7 +210,7 @@ class _Groups:
 
     def target(self, entity: Entity) -> Entity:
         members = [self._entity[uuid] for uuid in self._group[entity.uuid]]
-        return min(members, key=lambda each: (-each.mention_count, each.created_at, each.uuid))
+        return min(members, key=lambda each: (-each.mention_count, each.created_at, each.name, each.uuid))
 
     def merges(self) -> tuple[Merge, ...]:
         found: dict[str, Merge] = {}
@@ -286,7 +287,7 @@ def resolve_times(fact: Fact, request: AddRequest, zone: tzinfo | None) -> tuple
     offset = zone_offset(zone, request.reference_time, default=request.reference.offset_minutes)
     since, until = _read_period(fact.since_words, request, offset)
     stated_since, stated_until = _read_period(fact.until_words, request, offset)
-    stated = stated_until or stated_since
+    stated = stated_until or stated_since if _means_an_end(fact.until_words, request, offset) else None
     end = stated or until
     since = _on_clocks_of(zone, since, fact.since_words, request=request)
     end = _on_clocks_of(
@@ -295,6 +296,11 @@ def resolve_times(fact: Fact, request: AddRequest, zone: tzinfo | None) -> tuple
     if since and end and since.seconds > end.seconds:
         return None, None
     return since, end
+
+
+def _means_an_end(words: str, request: AddRequest, offset: int) -> bool:
+    """Tell an end from words that only say that there is none yet, as `now` and `to the present` do."""
+    return resolve_period(words, request.reference_time, offset_minutes=offset)[1] is not None
 
 
 def _on_clocks_of(zone: tzinfo | None, point: Timepoint | None, words: str, *, request: AddRequest) -> Timepoint | None:

@@ -12,7 +12,7 @@ from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, Language
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, HumanEntity
 from jiuwen_memory.memory_core.graph.extraction.values import SourceText, Summary, SummaryCase
-from jiuwen_memory.memory_core.graph.graph_memory.deletions import Scene, cleaned, refilled
+from jiuwen_memory.memory_core.graph.graph_memory.deletions import Scene, cleaned, refilled, with_known_sources
 from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import LABELS_KEPT, fits_document, newest
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 from jiuwen_memory.memory_core.graph.graph_memory.traces import (
@@ -104,7 +104,7 @@ def _holds_traces(entity: Entity, traces: Traces) -> bool:
     documents = (entity.attributes, entity.metadata, entity.extra)
     values = [value for each in documents for value in each.values()]
     texts = (text for value in (*values, entity.merged_from) for text in leaves(value))
-    return any(map(traces.are_in, (entity.name, entity.content, *entity.aliases, *texts)))
+    return any(map(traces.are_in, (entity.name, entity.content, *entity.aliases, *entity.sources, *texts)))
 
 
 def _reduced(entity: Entity, scene: Scene, *, ties: _Ties, episodes: Sequence[Episode]) -> Entity:
@@ -124,7 +124,7 @@ def _reduced(entity: Entity, scene: Scene, *, ties: _Ties, episodes: Sequence[Ep
         merged_from=_records(entity.merged_from, evidence, scene, is_touched=bool(lost)),
     )
     if not lost:
-        return reduced
+        return with_known_sources(reduced, scene)
     listed = [each.uuid for each in scene.remaining(entity.episodes)]
     mentioned = scene.graph.mentions[entity.uuid]
     return reduced.revise(

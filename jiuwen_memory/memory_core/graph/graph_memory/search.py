@@ -119,7 +119,7 @@ async def search_collection(
     found = [hit for hit in hits if hit.score >= config.threshold]
     if config.rerank:
         found = await _reranked(request, found[:RERANK_LIMIT], reranker=reranker, tries=tries)
-    return [(hit.score, hit.found) for hit in _current_first(found[: config.top_k])]
+    return [(hit.score, hit.found) for hit in _current_first(_successors_first(found)[: config.top_k])]
 
 
 async def _recall_hits(request: SearchRequest, store: GraphStore) -> list[Hit]:
@@ -129,6 +129,8 @@ async def _recall_hits(request: SearchRequest, store: GraphStore) -> list[Hit]:
         wanted = request.pool
     elif config.rerank:
         wanted = max(RERANK_LIMIT, config.top_k)
+    elif request.collection == RELATION_COLLECTION:
+        wanted = 3 * config.top_k
     (hits,) = await store.search(
         request.collection,
         [SearchQuery(request.text, request.vector)],
@@ -259,6 +261,25 @@ async def _reranked(request: SearchRequest, hits: Sequence[Hit], *, reranker: Re
 
 def _document(found: BaseGraphObject) -> str:
     return f"{found.name}: {found.content}" if isinstance(found, Entity) else found.content
+
+
+def _successors_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Let what superseded a fact come before it, so that the old one never takes the new one's place."""
+    by_id = {hit.found.uuid: hit for hit in hits}
+    ordered: dict[str, Hit] = {}
+
+    def place(hit: Hit, path: tuple[str, ...]) -> None:
+        uuid = hit.found.uuid
+        if uuid in ordered or uuid in path:
+            return
+        for later in hit.found.superseded_by if isinstance(hit.found, Relation) else ():
+            if later in by_id:
+                place(by_id[later], (*path, uuid))
+        ordered[uuid] = hit
+
+    for hit in hits:
+        place(hit, ())
+    return list(ordered.values())
 
 
 def _current_first(hits: Sequence[Hit]) -> list[Hit]:

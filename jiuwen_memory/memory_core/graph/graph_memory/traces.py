@@ -62,6 +62,8 @@ def resolve_traces(gone: Iterable[Episode], remaining: Iterable[Episode], *, kno
     """Return the words that only deleted episodes hold; words of the `known` texts are no traces either."""
     told = ((*episode_texts([episode]), episode.source) for episode in gone)
     words = {word for texts in told for text in texts for word in query_tokens(text).split()}
+    # A letter or a digit gives nothing away.
+    words = {word for word in words if len(word) > 1 or not word.isascii()}
     for text in known:
         words.difference_update(search_tokens(text).split())
     for episode in remaining:
@@ -91,16 +93,16 @@ def telling_sentence(fact: str, texts: Iterable[str]) -> str:
     return max(found, key=lambda each: len(words & set(search_tokens(each).split())), default="")
 
 
-def leaves(value: JsonValue) -> Iterator[str]:
-    """Return every text and number of a JSON value, and every key."""
+def leaves(value: JsonValue, *, numbers: bool = False) -> Iterator[str]:
+    """Return every text of a JSON value, and every key; on demand its numbers and truth values too."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield key
-            yield from leaves(each)
+            yield from leaves(each, numbers=numbers)
     elif isinstance(value, list):
         for each in value:
-            yield from leaves(each)
-    elif value is not None:
+            yield from leaves(each, numbers=numbers)
+    elif isinstance(value, str) or (numbers and value is not None):
         yield str(value)
 
 
@@ -110,9 +112,13 @@ def entry_texts(entries: Mapping[str, JsonValue]) -> Iterator[str]:
         yield from leaves(value)
 
 
-def kept_entries(entries: Mapping[str, JsonValue], keep: Callable[[str], bool]) -> dict[str, JsonValue]:
-    """Return the entries of which `keep` is true for every text in the value."""
-    return {name: value for name, value in entries.items() if all(keep(text) for text in leaves(value))}
+def kept_entries(
+    entries: Mapping[str, JsonValue], keep: Callable[[str], bool], *, numbers: bool = True
+) -> dict[str, JsonValue]:
+    """Return the entries of which `keep` is true for everything in the value."""
+    return {
+        name: value for name, value in entries.items() if all(keep(text) for text in leaves(value, numbers=numbers))
+    }
 
 
 def _occurs(phrase: str, text: str) -> bool:

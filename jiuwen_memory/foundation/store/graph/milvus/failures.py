@@ -8,13 +8,13 @@ calls made by others are logged as ever.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from jiuwen_memory.errors import StoreError, StoreUnavailableError
+from jiuwen_memory.foundation.hiding import without_user_info
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 
 _NOISY_LOGGERS: Final = (
@@ -27,7 +27,6 @@ _MESSAGE_LIMIT: Final = 400
 _CONNECT_FAILED: Final = 2
 _RATE_LIMITED: Final = 8
 _TRANSIENT_STATUS: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
-_USER_INFO: Final = re.compile(r"//[^/@\s]*@")
 
 
 class _Quiet(logging.Filter):
@@ -81,7 +80,7 @@ def without_secrets(text: str, config: GraphConfig) -> str:
     for secret in (config.token, *config.token.split(":")):
         if secret:
             text = text.replace(secret, "***")
-    text = _USER_INFO.sub("//***@", text)
+    text = without_user_info(text)
     return text if len(text) <= _MESSAGE_LIMIT else f"{text[:_MESSAGE_LIMIT]}..."
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from jiuwen_memory.foundation.store.graph.base import Consistency
-from jiuwen_memory.foundation.store.graph.checks import simplify
+from jiuwen_memory.foundation.store.graph.checks import simplify, storable_ids
 from jiuwen_memory.foundation.store.graph.columns import Column
 from jiuwen_memory.foundation.store.graph.graph_object import Row
 from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, render
@@ -83,7 +83,7 @@ def fetch_by_ids(
     """
     names = list(dict.fromkeys([*fields, *(sorted(conditions.fields()) if lite else ())]))
     found: dict[str, Mapping[str, Any]] = {}
-    for part in chunks(list(dict.fromkeys(ids))):
+    for part in chunks(storable_ids(ids)):
         written = any_of("uuid", part) if lite else f"{any_of('uuid', part)} and ({render(conditions)})"
         for row in client.query(collection, filter=written, output_fields=names, **settings):
             if not lite or conditions.matches(row):

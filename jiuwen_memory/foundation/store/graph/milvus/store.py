@@ -20,6 +20,7 @@ from jiuwen_memory.foundation.store.graph.checks import (
     check_row,
     check_user,
     selected_fields,
+    storable_ids,
 )
 from jiuwen_memory.foundation.store.graph.columns import Column, collection_columns
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
@@ -234,7 +235,7 @@ class MilvusGraphStore:
             client.upsert(collection, rows[start : start + _ROWS_PER_CALL], timeout=self.config.timeout)
 
     def _delete(self, client: Any, collection: str, ids: Sequence[str], user_id: str) -> None:
-        for part in chunks(list(dict.fromkeys(ids))):
+        for part in chunks(storable_ids(ids)):
             written = f"{any_of('uuid', part)} and user_id == {quote(user_id)}"
             client.delete(collection, filter=written, timeout=self.config.timeout)
 

@@ -1,0 +1,170 @@
+"""What every door of the memory stands on: its parts, how they are attached and closed, and how a user is locked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from pydantic import BaseModel
+
+from jiuwen_memory.errors import (
+    EmbedderNotFoundError,
+    InvalidInputError,
+    LanguageError,
+    ModelNotFoundError,
+    SetupError,
+)
+from jiuwen_memory.foundation.llm.model import ChatModel
+from jiuwen_memory.foundation.locks import InProcessLocks, Lease, UserLocks
+from jiuwen_memory.foundation.ports import Embedding, Reranker
+from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
+from jiuwen_memory.foundation.store.graph.config import GraphConfig
+from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
+from jiuwen_memory.memory_core.config.graph import DEFAULT_STRATEGY, AddMemStrategy, Language
+from jiuwen_memory.memory_core.graph.extraction.asking import Asker, Budget, Ledger
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
+    DEFAULT_ENTITY_TYPES,
+    EntityDef,
+    as_entity_def,
+    as_relation_def,
+)
+from jiuwen_memory.memory_core.graph.extraction.prompts import PromptLibrary
+from jiuwen_memory.memory_core.graph.graph_memory.commit import replay_journal
+from jiuwen_memory.memory_core.graph.graph_memory.search import DEFAULT_SEARCH, SearchStrategy
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A user whose lock is held and whose interrupted writes are finished; `pending` lists their unfinished adds."""
+
+    lease: Lease
+    replayed: int
+    pending: tuple[JournalEntry, ...]
+
+
+class MemoryCore:
+    """The parts of a memory; `GraphMemory` says what each argument means."""
+
+    def __init__(
+        self,
+        db_config: GraphConfig,
+        llm_client: ChatModel | None = None,
+        llm_structured_output: bool = True,
+        reranker: Reranker | None = None,
+        extraction_strategy: AddMemStrategy = DEFAULT_STRATEGY,
+        db_kwargs: Mapping[str, Any] | None = None,
+        llm_extra_kwargs: Mapping[str, Any] | None = None,
+        language: Language = "cn",
+        debug: bool = False,
+        *,
+        locks: UserLocks | None = None,
+        entity_types: Sequence[type[BaseModel]] = (),
+        relation_types: Sequence[type[BaseModel]] = (),
+        prompts: str | Path | None = None,
+    ) -> None:
+        if language not in get_args(Language):
+            raise LanguageError(f"language is {language!r}; give 'cn' or 'en'.")
+        self.config = db_config
+        self.llm_client = llm_client
+        self.llm_structured_output = llm_structured_output
+        self.reranker = reranker
+        self.extraction_strategy = extraction_strategy
+        self.llm_extra_kwargs = dict(llm_extra_kwargs or {})
+        self.language: Language = language
+        self.debug = debug
+        self.entity_types = (*DEFAULT_ENTITY_TYPES, *(as_entity_def(each) for each in entity_types))
+        self.relation_types = tuple(as_relation_def(each) for each in relation_types)
+        _check_type_names(self.entity_types, db_config)
+        self._store: GraphStore = GraphStoreFactory.from_config(db_config, **(db_kwargs or {}))
+        self._locks = locks or InProcessLocks()
+        self._prompts = PromptLibrary(Path(prompts) if prompts else None)
+        self._strategies: dict[str, SearchStrategy] = {"default": DEFAULT_SEARCH}
+        if db_config.embedding_model is not None:
+            self.attach_embedder(db_config.embedding_model)
+
+    @property
+    def db_backend(self) -> GraphStore:
+        """The graph store."""
+        return self._store
+
+    @property
+    def embedder(self) -> Embedding | None:
+        """The attached embedding model."""
+        return self._store.embedder
+
+    def attach_embedder(self, embedder: Embedding) -> None:
+        """Attach the embedding model; its dimension, once known, must equal `GraphConfig.embed_dim`."""
+        self._store.attach_embedder(embedder)
+
+    def attach_reranker(self, reranker: Reranker) -> None:
+        """Attach the reranker used where a `SearchConfig` says `rerank=True`."""
+        if not isinstance(reranker, Reranker):
+            raise InvalidInputError(
+                f"A reranker needs an async method rerank(query, documents); {type(reranker).__name__} has none."
+            )
+        self.reranker = reranker
+
+    async def close(self) -> None:
+        """Let go of the store; a later use is an error."""
+        await self._store.close()
+
+    aclose = close
+
+    async def __aenter__(self) -> Self:
+        await self._store.open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def _hold(self, user_id: str, embedder: Embedder) -> AsyncIterator[Hold]:
+        """Hold the user's lock, with everything an interrupted writer left finished."""
+        async with self._locks.hold(self._store.identity, user_id) as lease:
+            replay = await replay_journal(user_id, store=self._store, embedder=embedder)
+            yield Hold(lease, replay.finished, replay.pending)
+
+    def _embedder(self) -> Embedder:
+        model = self._store.embedder
+        if model is None:
+            raise EmbedderNotFoundError("No embedding model is attached; call attach_embedder(...) first.")
+        return Embedder(
+            model,
+            dimension=self.config.embed_dim,
+            tries=self.config.request_max_retries,
+            batch_size=self.config.embed_batch_size,
+        )
+
+    def _model(self) -> ChatModel:
+        if self.llm_client is None:
+            raise ModelNotFoundError(
+                "No language model is attached; pass llm_client=... to GraphMemory to add memories."
+            )
+        return self.llm_client
+
+    def _asker(self, model: ChatModel, budget: Budget | None = None) -> Asker:
+        return Asker(
+            model,
+            prompts=self._prompts,
+            ledger=Ledger(),
+            tries=self.config.request_max_retries,
+            max_concurrent=self.config.max_concurrent,
+            structured_output=self.llm_structured_output,
+            extra_kwargs=self.llm_extra_kwargs,
+            debug=self.debug,
+            budget=budget,
+        )
+
+
+def _check_type_names(types: Sequence[type[EntityDef]], config: GraphConfig) -> None:
+    limit = config.db_storage_config.obj_type
+    for each in types:
+        if len(each.name.encode()) > limit:
+            raise SetupError(
+                f"The name of the entity type {each.name} is longer than the {limit} bytes of "
+                "GraphStoreStorageConfig.obj_type; shorten it, or raise the limit before the store is made."
+            )

@@ -1,0 +1,139 @@
+"""What is done with a graph that is there: reading it by id, finishing interrupted writes, checking, forgetting."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
+from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport, check_graph, recall_users
+from jiuwen_memory.memory_core.graph.graph_memory.core import Hold, MemoryCore
+from jiuwen_memory.memory_core.graph.graph_memory.forget import (
+    DeletionServices,
+    delete_before,
+    delete_entities,
+    delete_episodes,
+    delete_relations,
+    delete_user,
+)
+from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
+from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id, parse_user_ids
+
+PAGE = 200
+
+
+@dataclass(frozen=True)
+class RecoveryReport:
+    """How many interrupted writes were finished, by user; users without any are not listed."""
+
+    finished: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        """There was nothing to do."""
+        return not self.finished
+
+
+class Upkeep(MemoryCore):
+    """The part of `GraphMemory` that needs no new text."""
+
+    async def get(self, collection: str, ids: Sequence[str], user_id: str | Sequence[str]) -> list[BaseGraphObject]:
+        """Return this user's objects of these ids, in order; ids that are not there, or not theirs, are passed over."""
+        users = parse_user_ids(user_id, self.config.db_storage_config)
+        return await self._store.query(collection, user=filter_user(users), ids=[ids] if isinstance(ids, str) else ids)
+
+    async def objects(self, collection: str, user_id: str) -> AsyncIterator[BaseGraphObject]:
+        """Go through all of a user's objects in a collection, newest first, a page at a time."""
+        user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
+        listed = await self._store.query(collection, user=user, output_fields=["uuid", "created_at"])
+        listed.sort(key=lambda each: (-each.created_at, each.uuid))
+        for start in range(0, len(listed), PAGE):
+            ids = [each.uuid for each in listed[start : start + PAGE]]
+            for each in await self._store.query(collection, user=user, ids=ids):
+                yield each
+
+    async def recover(self, user_id: str | None = None) -> RecoveryReport:
+        """Finish interrupted writes of one user, or of everyone, and tell what was done.
+
+        Every add does this for its own user first; call it after a crash to have it done for all.
+        """
+        finished: dict[str, int] = {}
+        for user in await self._users(user_id):
+            async with self._hold(user, self._embedder()) as hold:
+                if hold.replayed:
+                    finished[user] = hold.replayed
+        return RecoveryReport(finished)
+
+    async def check(self, user_id: str | None = None, *, repair: bool = False) -> CheckReport:
+        """Look for everything that does not add up in the graph of one user, or of everyone; `repair` mends it.
+
+        Each user's lock is held meanwhile. With an embedder attached, vectors are checked too.
+        """
+        report = CheckReport()
+        for user in await self._users(user_id):
+            async with self._locks.hold(self._store.identity, user) as lease:
+                report += await check_graph(
+                    store=self._store,
+                    embedder=self._embedder() if self._store.embedder or repair else None,
+                    user_id=user,
+                    repair=repair,
+                    confirm=lease.confirm,
+                )
+        return report
+
+    async def delete_episode(self, user_id: str, uuid: str, *, whole_group: bool = False) -> DeletionReceipt:
+        """Forget one episode, and everything that rests on it alone; `whole_group` takes in all parts of its input.
+
+        Counts, sources and summaries of what else it touched are put right, facts that it had superseded hold again.
+        The receipt says what went, and whether a trace is left.
+        """
+        parse_user_id(user_id, self.config.db_storage_config)
+        async with self._hold(user_id, self._embedder()) as hold:
+            return await delete_episodes(
+                [uuid], user_id=user_id, services=self._deletion(hold), whole_group=whole_group
+            )
+
+    async def delete_entity(self, user_id: str, uuid: str) -> DeletionReceipt:
+        """Forget one entity and its relations; texts that name it stay, and are listed as residue."""
+        parse_user_id(user_id, self.config.db_storage_config)
+        async with self._hold(user_id, self._embedder()) as hold:
+            return await delete_entities([uuid], user_id=user_id, services=self._deletion(hold))
+
+    async def delete_relation(self, user_id: str, uuid: str) -> DeletionReceipt:
+        """Forget one fact; what it had superseded holds again. Texts that state it are listed as residue."""
+        parse_user_id(user_id, self.config.db_storage_config)
+        async with self._hold(user_id, self._embedder()) as hold:
+            return await delete_relations([uuid], user_id=user_id, services=self._deletion(hold))
+
+    async def delete_before(self, user_id: str, time: datetime) -> DeletionReceipt:
+        """Forget all episodes that speak from before a moment (without a zone it is UTC)."""
+        parse_user_id(user_id, self.config.db_storage_config)
+        if not isinstance(time, datetime):
+            raise InvalidInputError(f"time is a {type(time).__name__}; give a datetime.")
+        async with self._hold(user_id, self._embedder()) as hold:
+            return await delete_before(time, user_id=user_id, services=self._deletion(hold))
+
+    async def delete_user(self, user_id: str) -> DeletionReceipt:
+        """Forget everything of a user: every row, and everything in the journal. No embedder is needed."""
+        parse_user_id(user_id, self.config.db_storage_config)
+        async with self._locks.hold(self._store.identity, user_id) as lease:
+            return await delete_user(user_id, store=self._store, confirm=lease.confirm)
+
+    async def _users(self, user_id: str | None) -> list[str]:
+        if user_id is None:
+            return await recall_users(self._store)
+        return [parse_user_id(user_id, self.config.db_storage_config)]
+
+    def _deletion(self, hold: Hold) -> DeletionServices:
+        return DeletionServices(
+            store=self._store,
+            embedder=self._embedder(),
+            strategy=self.extraction_strategy,
+            language=self.language,
+            entity_types=self.entity_types,
+            asker=self._asker(self.llm_client) if self.llm_client else None,
+            confirm=hold.lease.confirm,
+        )
