@@ -33,6 +33,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 )
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
+from jiuwen_memory.memory_core.graph.graph_memory.periods import with_right_period
 from jiuwen_memory.memory_core.graph.graph_memory.resolve import FACT_SELF
 
 FindingKind = Literal[
@@ -336,7 +337,7 @@ def _mention_faults(each: Entity | Relation, *, episodes: Sequence[str]) -> Iter
 
 def _time_faults(relation: Relation, superseding: Sequence[Relation]) -> Iterator[Fault]:
     """Return what is wrong with a relation's period; all these faults have the same remedy."""
-    right = _with_right_period(relation, superseding)
+    right = with_right_period(relation, superseding)
     changes = {name: getattr(right, name) for name in PERIOD if getattr(right, name) != getattr(relation, name)}
     since, until = relation.valid_since, relation.valid_until
     early = [each.uuid for each in superseding if each.uuid not in right.superseded_by]
@@ -353,31 +354,3 @@ def _time_faults(relation: Relation, superseding: Sequence[Relation]) -> Iterato
     if (relation.expired_at is None) != (right.expired_at is None):
         detail = f"expired_at is {relation.expired_at}, what supersedes it says {right.expired_at}"
         yield fault(relation, "wrong_end_time", detail=detail, changes=changes)
-
-
-def _with_right_period(relation: Relation, superseding: Sequence[Relation]) -> Relation:
-    """Return the relation with the end that follows from what was stated and from what supersedes it.
-
-    A stated period that ends before it begins is no period, as when it is learnt. What began before a fact cannot have
-    replaced it.
-    """
-    since, stated = relation.valid_since, relation.stated_until
-    if since is not None and stated is not None and stated < since:
-        unknown = {"valid_since": None, "offset_since": 0, "precision_since": None}
-        unknown |= {"stated_until": None, "stated_offset": 0, "stated_precision": None}
-        relation = relation.revise(**unknown)
-    begins = relation.valid_since
-    later = [each for each in superseding if begins is None or each.valid_since is None or each.valid_since >= begins]
-    ends = [(relation.stated_until, relation.stated_offset, relation.stated_precision)]
-    ends += [(each.valid_since, each.offset_since, each.precision_since) for each in later]
-    until, offset, precision = min(
-        (end for end in ends if end[0] is not None), key=lambda end: end[0] or 0, default=(None, 0, None)
-    )
-    learnt = [max(each.created_at, relation.created_at) for each in later]
-    return relation.revise(
-        valid_until=until,
-        offset_until=offset,
-        precision_until=precision,
-        superseded_by=[each.uuid for each in later],
-        expired_at=(relation.expired_at or min(learnt)) if learnt else None,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.memory_core.graph.graph_memory import ask, recall, resolve
+from jiuwen_memory.memory_core.graph.graph_memory import ask, periods, recall, resolve
 from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
@@ -38,7 +38,7 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         ask.ask_relation_verdicts(source, relations, candidates=candidates, services=services),
         ask.ask_relation_filter(identity.merges, rewired, services),
     )
-    return postprocess.assemble_update(
+    draft = postprocess.assemble_draft(
         postprocess.Pieces(
             episode=episode,
             identity=identity,
@@ -52,3 +52,5 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         ),
         services.storage,
     )
+    periods.resolve_loose_ends(draft, await recall.recall_loose_ends(draft, request, services))
+    return draft.update()

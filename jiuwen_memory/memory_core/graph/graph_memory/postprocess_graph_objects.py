@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -18,7 +18,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
 from jiuwen_memory.memory_core.graph.graph_memory.resolve import FACT_SELF
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     Draft,
-    GraphMemUpdate,
     Identity,
     KnownRelations,
     Merge,
@@ -94,10 +93,10 @@ def is_repeat(relation: Relation, candidates: Sequence[Relation]) -> bool:
     return any(is_same_fact(candidate, relation) for candidate in candidates)
 
 
-def assemble_update(pieces: Pieces, storage: GraphStoreStorageConfig) -> GraphMemUpdate:
-    """Return the plan: the difference between what is stored and what shall be."""
-    warnings: list[str] = []
+def assemble_draft(pieces: Pieces, storage: GraphStoreStorageConfig) -> Draft:
+    """Return what shall be, beside what is stored: the plan, but for what other facts make of it."""
     draft = Draft(_stored(pieces))
+    warnings = draft.warnings
     draft.put(pieces.episode)
     _put_entities(draft, pieces)
     for merge in pieces.identity.merges:
@@ -107,7 +106,7 @@ def assemble_update(pieces: Pieces, storage: GraphStoreStorageConfig) -> GraphMe
         _put_relation(draft, relation, candidates=candidates, verdict=verdict, pieces=pieces, warnings=warnings)
     _put_summaries(draft, pieces, storage=storage, warnings=warnings)
     _put_references(draft, pieces, storage)
-    return replace(draft.update(), warnings=warnings)
+    return draft
 
 
 def _stored(pieces: Pieces) -> Iterable[Entity | Relation | Episode]:
@@ -200,8 +199,7 @@ def _put_rewired(draft: Draft, pieces: Pieces) -> None:
             if twin is None:
                 draft.put(relation)
             else:
-                draft.put(_folded(twin, relation))
-                draft.remove(relation.uuid)
+                draft.fold(_folded(twin, relation), relation.uuid)
     absorbed = pieces.identity.absorbed
     for episode in pieces.known.episodes_of_merged:
         entities = list(dict.fromkeys(absorbed.get(uuid, uuid) for uuid in episode.entities))
@@ -229,11 +227,12 @@ def _put_relation(
         if judged and judged not in same and {judged.lhs, judged.rhs} == {relation.lhs, relation.rhs}:
             same.append(judged)
     if same:
+        same.sort(key=lambda each: bool(each.superseded_by))
         kept = _folded(same[0], relation)
+        draft.put(kept)
         for other in same[1:]:
             kept = _folded(kept, other)
-            draft.remove(other.uuid)
-        draft.put(kept)
+            draft.fold(kept, other.uuid)
         return
     draft.put(relation.revise(content_embedding=pieces.known.vectors.get(relation.content_text)))
     for number in verdict.contradicts:
@@ -250,17 +249,15 @@ def _put_relation(
 
 def _folded(kept: Relation, other: Relation) -> Relation:
     """Return one relation for two that state the same: counts added, evidence united, missing times filled in."""
-    times = {}
-    if kept.valid_since is None and other.valid_since is not None:
+    times: dict[str, object] = {}
+    begins, ends = other.valid_since, other.stated_until
+    if kept.valid_since is None and begins is not None and (kept.valid_until is None or begins <= kept.valid_until):
         times = {name: getattr(other, name) for name in ("valid_since", "offset_since", "precision_since")}
-    if kept.stated_until is None and other.stated_until is not None and not kept.superseded_by:
-        times |= {
-            name: getattr(other, name)
-            for name in (
-                *("stated_until", "stated_offset", "stated_precision"),
-                *("valid_until", "offset_until", "precision_until"),
-            )
-        }
+    begins = kept.valid_since if kept.valid_since is not None else begins
+    if kept.stated_until is None and ends is not None and not kept.superseded_by and (begins is None or begins <= ends):
+        stated = (ends, other.stated_offset, other.stated_precision)
+        times |= dict(zip(("stated_until", "stated_offset", "stated_precision"), stated, strict=True))
+        times |= dict(zip(("valid_until", "offset_until", "precision_until"), stated, strict=True))
     return kept.revise(
         episodes=list(dict.fromkeys([*kept.episodes, *other.episodes])),
         sources=newest([*kept.sources, *other.sources], LABELS_KEPT),

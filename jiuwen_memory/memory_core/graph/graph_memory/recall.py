@@ -12,15 +12,18 @@ from jiuwen_memory.foundation.store.graph.base import SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
+    OPEN_END,
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lte
+from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lt, lte
 from jiuwen_memory.foundation.text import normalise_name, query_tokens
 from jiuwen_memory.memory_core.graph.extraction.values import Mention
+from jiuwen_memory.memory_core.graph.graph_memory.periods import LooseEnds
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services, Vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
+    Draft,
     History,
     Identity,
     KnownEntities,
@@ -335,3 +338,31 @@ def _telling_words(text: str) -> str:
 
 def _of_type(objects: Sequence[BaseGraphObject], kind: type[Object]) -> list[Object]:
     return [each for each in objects if isinstance(each, kind)]
+
+
+async def recall_loose_ends(draft: Draft, request: AddRequest, services: Services) -> LooseEnds:
+    """Return what refers to facts that the draft folds, drops or dates anew; most texts do none of that."""
+    disturbed = draft.disturbed()
+    if not disturbed:
+        return LooseEnds()
+    ids = [relation.uuid for relation in disturbed]
+    ends = list(dict.fromkeys(end for relation in disturbed for end in (relation.lhs, relation.rhs)))
+    facts, links, entities = await together(
+        _relations_where(_touching(ends) & lt("expired_at", OPEN_END), request, services),
+        _relations_where(eq("ends", "relation") & (in_list("lhs", ids) | in_list("rhs", ids)), request, services),
+        services.store.query(ENTITY_COLLECTION, user=filter_user(request.user_id), ids=ends, consistency="strong"),
+    )
+    known = {each.uuid for each in facts}
+    named = {uuid for each in (*facts, *draft.all(Relation)) for uuid in each.superseded_by}
+    missing = [uuid for uuid in named if uuid not in known and uuid not in draft]
+    superseding = await services.store.query(
+        RELATION_COLLECTION, user=filter_user(request.user_id), ids=missing, consistency="strong"
+    )
+    return LooseEnds(facts, tuple(_of_type(superseding, Relation)), links, tuple(_of_type(entities, Entity)))
+
+
+async def _relations_where(expr: QueryExpr, request: AddRequest, services: Services) -> tuple[Relation, ...]:
+    found = await services.store.query(
+        RELATION_COLLECTION, user=filter_user(request.user_id), expr=expr, consistency="strong"
+    )
+    return tuple(_of_type(found, Relation))

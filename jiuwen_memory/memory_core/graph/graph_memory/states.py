@@ -161,6 +161,8 @@ class Draft:
     def __init__(self, stored: Iterable[BaseGraphObject]) -> None:
         self._stored = {each.uuid: each for each in stored}
         self._current: dict[str, BaseGraphObject] = dict(self._stored)
+        self._heirs: dict[str, str] = {}
+        self.warnings: list[str] = []
 
     def __contains__(self, uuid: str) -> bool:
         return uuid in self._current
@@ -178,13 +180,44 @@ class Draft:
         """Take in an object or its new version."""
         self._current[new_version.uuid] = new_version
 
+    def know(self, stored: BaseGraphObject) -> None:
+        """Take in a stored object, unless the draft knows it already."""
+        if stored.uuid not in self._stored:
+            self._stored[stored.uuid] = stored
+            self._current.setdefault(stored.uuid, stored)
+
     def remove(self, uuid: str) -> None:
         """Drop an object."""
         self._current.pop(uuid, None)
 
+    def fold(self, kept: BaseGraphObject, gone: str) -> None:
+        """Take in the new version of an object that another one has become part of."""
+        self.put(kept)
+        self.remove(gone)
+        self._heirs[gone] = kept.uuid
+
+    def heir(self, uuid: str) -> str:
+        """Return the object that this one has become part of, or itself."""
+        while uuid in self._heirs:
+            uuid = self._heirs[uuid]
+        return uuid
+
+    def is_removed(self, uuid: str) -> bool:
+        """Tell whether a stored object is dropped."""
+        return uuid in self._stored and uuid not in self._current
+
+    def disturbed(self) -> list[Relation]:
+        """Return the stored facts that are dropped, or whose beginning changes, as they are stored."""
+        return [
+            before
+            for uuid, before in self._stored.items()
+            if isinstance(before, Relation)
+            and (self.is_removed(uuid) or _begins(self._current[uuid]) != before.valid_since)
+        ]
+
     def update(self) -> GraphMemUpdate:
         """Return the difference between what is stored and the draft."""
-        update = GraphMemUpdate()
+        update = GraphMemUpdate(warnings=list(self.warnings))
         for uuid, each in self._current.items():
             before = self._stored.get(uuid)
             if before is each or before == each:
@@ -203,3 +236,7 @@ class Draft:
             if uuid not in self._current and isinstance(before, Relation):
                 update.removed_relation.add(uuid)
         return update
+
+
+def _begins(found: BaseGraphObject) -> int | None:
+    return found.valid_since if isinstance(found, Relation) else None

@@ -103,7 +103,7 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
     given: dict[int, list[int]] = {}
     found: dict[int, list[int]] = {}
     by_number = {group.number: group for group in groups}
-    listed = {line.number: line.text for group in groups for line in group.candidates}
+    owner = {line.number: group for group in groups for line in group.candidates}
     items = read_items(reply, keys=_KEYS, marks=("id", "same", "duplicate_ids"))
     for item in items:
         fields = folded(item) if isinstance(item, dict) else {}
@@ -112,11 +112,11 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
         if number in by_number:
             found.setdefault(number, [])
             given.setdefault(number, others)
-        elif number not in listed:
+        elif number not in owner:
             reply.drop(item, "unknown id")
             continue
         for other in others:
-            group, place = _pair(number, other, by_number=by_number, listed=listed)
+            group, place = _pair(number, other, by_number=by_number, owner=owner)
             if group is not None:
                 found.setdefault(group.number, []).append(place)
             elif other != number:
@@ -130,17 +130,11 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
     )
 
 
-def _pair(number: int, other: int, *, by_number: dict[int, Group], listed: dict[int, str]) -> tuple[Group | None, int]:
+def _pair(number: int, other: int, *, by_number: dict[int, Group], owner: dict[int, Group]) -> tuple[Group | None, int]:
     for new, stored in ((number, other), (other, number)):
         group = by_number.get(new)
-        if group is None or stored not in listed:
-            continue
-        if (own := group.position(stored)) is not None:
-            return group, own
-        # One stored item may be listed below several new ones: each of its numbers means it.
-        places = [place for place, line in enumerate(group.candidates) if line.text == listed[stored]]
-        if len(places) == 1:
-            return group, places[0]
+        if group is not None and owner.get(stored) is group:
+            return group, group.position(stored) or 0
     return None, 0
 
 
