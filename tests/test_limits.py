@@ -245,7 +245,8 @@ async def test_a_hub_of_as_many_links_as_a_server_lists_takes_the_next_one(tmp_p
     assert edges["Ada dug the pond."].rhs == pond.uuid == hub.uuid
     assert len(edges["The pond is deep."].episodes) == ARRAY_LIMIT
     assert edges["The pond is deep."].mention_count == 2
-    assert edges["The pond is cold."].superseded_by == [*ids[1:], edges["The pond is warm."].uuid]
+    assert edges["The pond is cold."].superseded_by[-1] == edges["The pond is warm."].uuid
+    assert len(edges["The pond is cold."].superseded_by) <= ARRAY_LIMIT
     await mind.memory.close()
 
 

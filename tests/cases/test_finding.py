@@ -172,26 +172,16 @@ async def test_rows_deleted_in_the_store_itself_do_not_break_a_search(backend: s
     assert croft.uuid not in {each.uuid for _, each in found[ENTITY_COLLECTION]}
 
 
-deletion = pytest.mark.xfail(
-    not hasattr(GraphMemory, "delete_episode"),
-    reason="GraphMemory has no methods for deleting yet",
-    raises=AttributeError,
-    strict=True,
-)
-
-
-@deletion
 @pytest.mark.parametrize("backend", ["memory", "milvus"])
 async def test_deleting_an_episode_takes_what_rests_on_it_alone(backend: str, tmp_path: Path) -> None:
     """Case 48"""
     mind = scripted(GOATS, config=at(backend, tmp_path))
-    memory: Any = mind.memory
     async with mind.memory:
         update = await say(mind)
         mind.llm.replies = {"EntityExtraction": entities({"Greta Moll": "Human"})}
         await say(mind, "Greta Moll sings.", reference_time=AUTUMN.replace(day=16))
 
-        await memory.delete_episode(USER, update.added_episode[0].uuid)
+        await mind.memory.delete_episode(USER, update.added_episode[0].uuid)
 
         nodes, edges = await all_entities(mind.memory, USER), await all_relations(mind.memory, USER)
         found = await wide_search(mind.memory)
@@ -204,17 +194,15 @@ async def test_deleting_an_episode_takes_what_rests_on_it_alone(backend: str, tm
     assert wrong == []
 
 
-@deletion
 @pytest.mark.parametrize("backend", ["memory", "milvus"])
 async def test_deleting_an_entity_takes_its_facts_and_leaves_no_loose_end(backend: str, tmp_path: Path) -> None:
     """Case 48"""
     mind = scripted(GOATS, config=at(backend, tmp_path))
-    memory: Any = mind.memory
     async with mind.memory:
         await say(mind)
         croft = (await all_entities(mind.memory, USER))["Larch Croft"]
 
-        await memory.delete_entity(USER, croft.uuid)
+        await mind.memory.delete_entity(USER, croft.uuid)
 
         nodes, edges = await all_entities(mind.memory, USER), await all_relations(mind.memory, USER)
         found = await wide_search(mind.memory)
@@ -226,17 +214,15 @@ async def test_deleting_an_entity_takes_its_facts_and_leaves_no_loose_end(backen
     assert wrong == []
 
 
-@deletion
 @pytest.mark.parametrize("backend", ["memory", "milvus"])
 async def test_deleting_a_user_leaves_no_row_of_theirs_and_all_of_others(backend: str, tmp_path: Path) -> None:
     """Case 48"""
     mind = scripted(GOATS, config=at(backend, tmp_path))
-    memory: Any = mind.memory
     async with mind.memory:
         await say(mind)
         await say(mind, user="neighbour")
 
-        await memory.delete_user(USER)
+        await mind.memory.delete_user(USER)
 
         await assert_nothing_is_stored(mind)
         assert await counts(mind.memory, USER) == [0, 0, 0]

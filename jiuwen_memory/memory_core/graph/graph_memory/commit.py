@@ -105,6 +105,8 @@ async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder)
 
     Chunks that no header claims belong to a write that never counted, and are dropped.
     """
+    if user_id not in await store.journal.unfinished(user_id):
+        return Replay(0, ())
     entries = await store.journal.entries(user_id)
     headers = [entry for entry in entries if entry.kind == "header"]
     for entry in headers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -38,9 +39,12 @@ PAIR_LIMIT = 20
 """Stored relations beside a new one up to which shared words rank them; beyond, it gets a search of its own."""
 HUB_DEGREE = 50
 """Relations that make an entity a hub: of them only those of the same name are read; searches do the rest."""
-EDGE_LIMIT = 500
+EDGE_LIMIT = 200
 """Stored relations read for all ends of a text at once."""
 SEARCHES_AT_ONCE = 4
+BESIDE_POOL = 10
+"""Hits each channel brings for one new fact; whole rows are read for all of them, which is what a search costs."""
+EPISODE_POOL = 20
 EPISODE_LIMIT = 1000
 
 
@@ -77,6 +81,7 @@ async def recall_episodes(request: AddRequest, services: Services) -> History:
         user=filter_user(request.user_id),
         rank=recall.rank_config,
         limit=recall.top_k,
+        pool=max(EPISODE_POOL, recall.top_k),
         expr=chain_filters(*conditions) if conditions else None,
     )
     good = [hit.found for hit in hits if hit.score >= recall.threshold]
@@ -148,13 +153,14 @@ async def _entities_like(
     if not mentions:
         return {}
     recall = services.strategy.recall_entity
+    wanted = recall.top_k + 2 if recall.same_kind else recall.top_k
     results = await services.store.search(
         ENTITY_COLLECTION,
         [SearchQuery(mention.name, vectors[mention.name]) for mention in mentions],
         user=filter_user(request.user_id),
         rank=recall.rank_config,
-        limit=recall.top_k + 2,
-        pool=recall.top_k + 2,
+        limit=wanted,
+        pool=wanted,
     )
     similar: dict[Mention, tuple[Entity, ...]] = {}
     for mention, hits in zip(mentions, results, strict=True):
@@ -230,24 +236,36 @@ async def _search_beside(
 ) -> tuple[list[tuple[Relation, ...]], dict[str, Vector]]:
     recall = services.strategy.recall_relation
     texts = [relation.content_text for relation in crowded]
-    vectors = await services.embedder.embed_documents(texts)
+    vectors = dict(zip(texts, await services.embedder.embed_documents(texts), strict=True))
+    beside: dict[str, list[Relation]] = {}
+    for relation in crowded:
+        beside.setdefault(_anchor(relation, crowded), []).append(relation)
 
-    async def search(relation: Relation, vector: Vector) -> tuple[Relation, ...]:
-        (hits,) = await services.store.search(
+    async def search(anchor: str) -> list[tuple[str, tuple[Relation, ...]]]:
+        results = await services.store.search(
             RELATION_COLLECTION,
-            [SearchQuery(relation.content_text, vector)],
+            [SearchQuery(relation.content_text, vectors[relation.content_text]) for relation in beside[anchor]],
             user=filter_user(request.user_id),
             rank=recall.rank_config,
             limit=recall.top_k,
-            expr=_touching([relation.lhs, relation.rhs]),
+            pool=max(BESIDE_POOL, recall.top_k),
+            expr=_touching([anchor]),
         )
-        return tuple(_of_type([hit.found for hit in hits if hit.score >= recall.threshold], Relation))
+        good = [_of_type([hit.found for hit in hits if hit.score >= recall.threshold], Relation) for hits in results]
+        return [(relation.uuid, tuple(found)) for relation, found in zip(beside[anchor], good, strict=True)]
 
-    results: list[tuple[Relation, ...]] = []
-    for start in range(0, len(crowded), SEARCHES_AT_ONCE):
-        group = list(zip(crowded, vectors, strict=True))[start : start + SEARCHES_AT_ONCE]
-        results.extend(await together(*(search(relation, vector) for relation, vector in group)))
-    return results, dict(zip(texts, vectors, strict=True))
+    found: dict[str, tuple[Relation, ...]] = {}
+    anchors = list(beside)
+    for start in range(0, len(anchors), SEARCHES_AT_ONCE):
+        for results in await together(*(search(anchor) for anchor in anchors[start : start + SEARCHES_AT_ONCE])):
+            found.update(results)
+    return [found[relation.uuid] for relation in crowded], vectors
+
+
+def _anchor(relation: Relation, crowded: Sequence[Relation]) -> str:
+    """Return the end that most of the crowded facts share: facts of one anchor are searched for together."""
+    shared = Counter(end for each in crowded for end in {each.lhs, each.rhs})
+    return max((relation.lhs, relation.rhs), key=lambda end: shared[end])
 
 
 def _best_candidates(

@@ -5,7 +5,8 @@ Importing this module does not import pymilvus; the first call does, in a thread
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from jiuwen_memory.errors import CollectionNotSupportedError
@@ -24,7 +25,13 @@ from jiuwen_memory.foundation.store.graph.checks import (
 )
 from jiuwen_memory.foundation.store.graph.columns import Column, collection_columns
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
-from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS, JOURNAL_COLLECTION
+from jiuwen_memory.foundation.store.graph.constants import (
+    ENTITY_COLLECTION,
+    EPISODE_COLLECTION,
+    GRAPH_COLLECTIONS,
+    JOURNAL_COLLECTION,
+    RELATION_COLLECTION,
+)
 from jiuwen_memory.foundation.store.graph.graph_object import OBJECT_TYPES, BaseGraphObject
 from jiuwen_memory.foundation.store.graph.milvus.connection import MilvusConnection
 from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, quote, render
@@ -44,6 +51,8 @@ from jiuwen_memory.foundation.store.query import QueryExpr
 
 _ROWS_PER_CALL: Final = 200
 """Whole rows of the largest kind, times this, stay below a server's message limit."""
+_ROWS_THAT_WAIT: Final = {ENTITY_COLLECTION: 100, RELATION_COLLECTION: 100, EPISODE_COLLECTION: 20}
+"""Changed rows of a collection up to which Milvus Lite is not made to flush: that costs more than reading them."""
 
 
 class MilvusGraphStore:
@@ -57,6 +66,8 @@ class MilvusGraphStore:
         self._columns = {name: collection_columns(name, config) for name in GRAPH_COLLECTIONS}
         self._connection = MilvusConnection(config, prepare=self._prepare)
         self.journal = MilvusJournal(self._connection)
+        # Changed and not flushed, by collection; only the one thread that writes touches it.
+        self._waiting: Counter[str] = Counter()
         self._embedder: Embedding | None = None
         if config.embedding_model is not None:
             self.attach_embedder(config.embedding_model)
@@ -103,10 +114,13 @@ class MilvusGraphStore:
             )
 
     async def flush(self, collections: Sequence[str]) -> None:
-        """Make written rows fast to read (Milvus Lite) or do nothing (a server, which must not be flushed)."""
+        """Make written rows fast to read (Milvus Lite) or do nothing (a server, which must not be flushed).
+
+        Lite reads a few unflushed rows faster than it flushes and merges them, so they may wait; they are on disk.
+        """
         for collection in collections:
             self._columns_of(collection)
-        await self._connection.write("Flushing", lambda client: self._flush(client, collections))
+        await self._connection.write("Flushing", lambda client: self._flush(client, collections, _ROWS_THAT_WAIT))
 
     async def query(
         self,
@@ -192,7 +206,7 @@ class MilvusGraphStore:
 
     async def refresh(self) -> None:
         """Flush every collection (Milvus Lite) or do nothing (a server)."""
-        await self.flush(GRAPH_COLLECTIONS)
+        await self._connection.write("Flushing", lambda client: self._flush(client, GRAPH_COLLECTIONS, {}))
 
     async def close(self) -> None:
         """Let go of connections and files. Closing twice is fine; any other use afterwards is an error."""
@@ -233,13 +247,18 @@ class MilvusGraphStore:
             check_row(row, columns, collection=collection)
         for start in range(0, len(rows), _ROWS_PER_CALL):
             client.upsert(collection, rows[start : start + _ROWS_PER_CALL], timeout=self.config.timeout)
+        self._waiting[collection] += len(rows)
 
     def _delete(self, client: Any, collection: str, ids: Sequence[str], user_id: str) -> None:
         for part in chunks(storable_ids(ids)):
             written = f"{any_of('uuid', part)} and user_id == {quote(user_id)}"
             client.delete(collection, filter=written, timeout=self.config.timeout)
+        self._waiting[collection] += len(ids)
 
-    def _flush(self, client: Any, collections: Sequence[str]) -> None:
-        if self._connection.is_lite:
-            for collection in dict.fromkeys(collections):
+    def _flush(self, client: Any, collections: Sequence[str], may_wait: Mapping[str, int]) -> None:
+        if not self._connection.is_lite:
+            return
+        for collection in dict.fromkeys(collections):
+            if self._waiting[collection] > may_wait.get(collection, 0):
                 client.flush(collection, timeout=self.config.timeout)
+                self._waiting[collection] = 0

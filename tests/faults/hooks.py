@@ -1,0 +1,165 @@
+"""A store, a model and an embedder that tell a hook of every call made to them, before and after it is done.
+
+The hook may do anything: count, raise, cancel the task, kill the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, Self, TypeVar
+
+from jiuwen_memory import GraphConfig, GraphStore, GraphStoreFactory
+from jiuwen_memory.foundation.ports import Embedding
+from jiuwen_memory.foundation.store.graph import BaseGraphObject, Hit, Journal, JournalEntry
+from jiuwen_memory.testing import FakeEmbedder, FakeLLM
+
+T = TypeVar("T")
+When = Literal["before", "after"]
+Hook = Callable[[str, When], None]
+"""Gets the call, such as `store.upsert ENTITY_COLLECTION`, `model EntityExtraction` or `embedder`."""
+
+
+def do_nothing(call: str, when: When) -> None:
+    """The hook of a world without faults."""
+
+
+class Hooks:
+    """What store, model and embedder of one memory share: the hook of the moment."""
+
+    def __init__(self) -> None:
+        self.hook: Hook = do_nothing
+
+    async def around(self, call: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do a call between two words to the hook; each is a point where a cancellation is noticed."""
+        self.hook(call, "before")
+        await asyncio.sleep(0)
+        result = await work()
+        self.hook(call, "after")
+        await asyncio.sleep(0)
+        return result
+
+
+class HookedJournal:
+    """The journal of a hooked store."""
+
+    def __init__(self, journal: Journal, hooks: Hooks) -> None:
+        self._journal = journal
+        self._hooks = hooks
+
+    async def put(self, entry: JournalEntry) -> None:
+        await self._hooks.around(f"journal.put {entry.kind}", lambda: self._journal.put(entry))
+
+    async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
+        return await self._hooks.around("journal.entries", lambda: self._journal.entries(user_id))
+
+    async def remove(self, plan_id: str, user_id: str) -> None:
+        await self._hooks.around("journal.remove", lambda: self._journal.remove(plan_id, user_id))
+
+    async def drop_unfinished(self, user_id: str) -> int:
+        return await self._hooks.around("journal.drop_unfinished", lambda: self._journal.drop_unfinished(user_id))
+
+    async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
+        return await self._hooks.around("journal.unfinished", lambda: self._journal.unfinished(user_id))
+
+
+class HookedStore:
+    """Does what the store inside does; `hooked-memory` and `hooked-milvus` are its backends."""
+
+    config: GraphConfig
+    journal: Journal
+    inner = "memory"
+
+    def __init__(self, store: GraphStore) -> None:
+        self.config = store.config
+        self.hooks = Hooks()
+        self.journal = HookedJournal(store.journal, self.hooks)
+        self._store = store
+
+    @classmethod
+    def from_config(cls, config: GraphConfig, **kwargs: object) -> Self:
+        return cls(GraphStoreFactory.from_config(config, cls.inner, **kwargs))
+
+    @property
+    def identity(self) -> str:
+        return self._store.identity
+
+    @property
+    def embedder(self) -> Embedding | None:
+        return self._store.embedder
+
+    def attach_embedder(self, embedder: Embedding) -> None:
+        self._store.attach_embedder(embedder)
+
+    async def open(self) -> None:
+        await self._store.open()
+
+    async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
+        await self.hooks.around(f"store.upsert {collection}", lambda: self._store.upsert(collection, objects))
+
+    async def delete(self, collection: str, ids: Sequence[str], *, user_id: str) -> None:
+        await self.hooks.around(
+            f"store.delete {collection}", lambda: self._store.delete(collection, ids, user_id=user_id)
+        )
+
+    async def flush(self, collections: Sequence[str]) -> None:
+        await self.hooks.around("store.flush", lambda: self._store.flush(collections))
+
+    async def query(self, collection: str, **options: Any) -> list[BaseGraphObject]:
+        return await self.hooks.around(f"store.query {collection}", lambda: self._store.query(collection, **options))
+
+    async def search(self, collection: str, queries: Sequence[Any], **options: Any) -> list[list[Hit]]:
+        return await self.hooks.around(
+            f"store.search {collection}", lambda: self._store.search(collection, queries, **options)
+        )
+
+    async def count(self, collection: str, **options: Any) -> int:
+        return await self.hooks.around(f"store.count {collection}", lambda: self._store.count(collection, **options))
+
+    async def refresh(self) -> None:
+        await self._store.refresh()
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+
+class HookedMilvus(HookedStore):
+    """A hooked store around Milvus."""
+
+    inner = "milvus"
+
+
+GraphStoreFactory.register_backend("hooked-memory", HookedStore, force=True)
+GraphStoreFactory.register_backend("hooked-milvus", HookedMilvus, force=True)
+
+
+class HookedLLM:
+    """A model whose calls the hooks learn of."""
+
+    def __init__(self, llm: FakeLLM, hooks: Hooks) -> None:
+        self._llm = llm
+        self._hooks = hooks
+
+    async def invoke(self, *, messages: Any, response_format: Any = None, **kwargs: object) -> object:
+        question = response_format["json_schema"]["name"]
+        return await self._hooks.around(
+            f"model {question}", lambda: self._llm.invoke(messages=messages, response_format=response_format, **kwargs)
+        )
+
+
+class HookedEmbedder(FakeEmbedder):
+    """An embedder whose calls the hooks learn of."""
+
+    def __init__(self, dimension: int, hooks: Hooks) -> None:
+        super().__init__(dimension)
+        self._hooks = hooks
+
+    async def embed_documents(self, texts: Sequence[str], batch_size: int | None = None) -> list[list[float]]:
+        work = super().embed_documents
+        return await self._hooks.around("embedder", lambda: work(texts, batch_size))
