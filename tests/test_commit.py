@@ -12,7 +12,8 @@ import pytest
 
 from jiuwen_memory import AddMemStrategy, EpisodeType, GraphConfig, GraphMemory, GraphStoreFactory
 from jiuwen_memory.errors import EmbeddingCallError, StoreUnavailableError
-from jiuwen_memory.foundation.store.graph import JournalEntry
+from jiuwen_memory.foundation.store.graph import BaseGraphObject, Entity, InMemoryGraphStore, JournalEntry
+from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, by_name, fake_memory, same_as
 from tests.faulty_store import FaultyStore
 from tests.memory_support import (
@@ -385,3 +386,32 @@ async def test_two_adds_of_one_user_take_turns_even_through_two_memories() -> No
 
     assert (await all_entities(memories[0]))["Tom"].mention_count == 6
     assert await problems(memories[0]) == []
+
+
+class Occupied(InMemoryGraphStore):
+    """A store that once finds the first new id of each collection taken."""
+
+    def __init__(self, config: GraphConfig) -> None:
+        super().__init__(config)
+        self.claimed: dict[str, str] = {}
+
+    async def query(self, collection: str, **wanted: Any) -> list[BaseGraphObject]:
+        if wanted.get("output_fields") == ["uuid"] and collection not in self.claimed:
+            self.claimed[collection] = wanted["ids"][0]
+            return [Entity(uuid=wanted["ids"][0])]
+        return await super().query(collection, **wanted)
+
+
+async def test_a_new_id_that_is_taken_already_is_replaced_wherever_it_is_named() -> None:
+    GraphStoreFactory.register_backend("occupied", Occupied, force=True)
+    mind = taught(config=GraphConfig(uri="occupied", backend="occupied", embed_dim=64))
+    store = mind.memory.db_backend
+
+    await mind.learn(TOM[3], types={"Tom": "Human", "Kim": "Human"}, said=[TOM])
+
+    assert isinstance(store, Occupied)
+    claimed = set(store.claimed.values())
+    stored = {each.uuid for name in GRAPH_COLLECTIONS async for each in mind.memory.objects(name, "ann")}
+    assert len(claimed) == 3
+    assert claimed.isdisjoint(stored)
+    assert (await mind.memory.check("ann")).is_clean

@@ -73,6 +73,7 @@ def clean_text(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=8192)
 def normalise_name(name: str) -> str:
     """Return what two spellings of one name have in common; empty only if the name is.
 
@@ -90,7 +91,9 @@ def normalise_name(name: str) -> str:
 
 def _normalise_once(name: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Cc"} or char.isspace())
+    visible = folded
+    if not folded.isprintable():
+        visible = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Cc"} or char.isspace())
     spaced = _SPACE_IN_CHINESE.sub("", " ".join(visible.split()))
     core = _without_wrapping(spaced)
     if core[-2:] in {"'s", "\u2019s"} and core[:-2].strip():

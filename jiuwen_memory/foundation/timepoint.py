@@ -10,15 +10,13 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import TypeVar
 
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.timeformat import FORMATS
 from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, shift
-from jiuwen_memory.foundation.timewords_cn import read_chinese, split_chinese_period
-from jiuwen_memory.foundation.timewords_en import read_english, split_english_period
-from jiuwen_memory.foundation.timewords_library import RELATIVE_WORDS, read_with_library
 
 __all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve_period", "resolve_time"]
 
@@ -45,8 +43,22 @@ T = TypeVar("T")
 Reader = Callable[[str, datetime], Reading | None]
 Splitter = Callable[[str], PeriodWords | None]
 
-_READERS: dict[str, Reader] = {"en": read_english, "cn": read_chinese}
-_SPLITTERS: dict[str, Splitter] = {"en": split_english_period, "cn": split_chinese_period}
+
+@cache
+def _readers() -> dict[str, Reader]:
+    """Return who reads which language's time words; their many patterns are compiled on first use."""
+    from jiuwen_memory.foundation.timewords_cn import read_chinese
+    from jiuwen_memory.foundation.timewords_en import read_english
+
+    return {"en": read_english, "cn": read_chinese}
+
+
+@cache
+def _splitters() -> dict[str, Splitter]:
+    from jiuwen_memory.foundation.timewords_cn import split_chinese_period
+    from jiuwen_memory.foundation.timewords_en import split_english_period
+
+    return {"en": split_english_period, "cn": split_chinese_period}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +186,10 @@ def _suited(by_language: Mapping[str, T], words: str, language: str | None) -> T
 
 
 def _read(words: str, now: datetime, language: str | None) -> Reading | None:
+    from jiuwen_memory.foundation.timewords_library import read_with_library
+
     try:
-        return _suited(_READERS, words, language)(words, now) or read_with_library(words, now)
+        return _suited(_readers(), words, language)(words, now) or read_with_library(words, now)
     except (ValueError, OverflowError):
         # There is no such day, or the arithmetic left the years 1 to 9999.
         return None
@@ -183,7 +197,7 @@ def _read(words: str, now: datetime, language: str | None) -> Reading | None:
 
 def _split(words: str, language: str | None) -> PeriodWords | None:
     try:
-        return _suited(_SPLITTERS, words, language)(words)
+        return _suited(_splitters(), words, language)(words)
     except (ValueError, OverflowError):
         return None
 
@@ -219,6 +233,8 @@ def _read_end(words: str | None, now: datetime, *, offset_minutes: int, language
 
 def _first_after(since: datetime, words: str, found: Reading, *, language: str | None) -> Reading:
     """Return the first time of that name after a beginning ("from November to March")."""
+    from jiuwen_memory.foundation.timewords_library import RELATIVE_WORDS
+
     if RELATIVE_WORDS.search(words):
         return found
     for unit in ("week", "month", "year"):

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Self, TypeVar
 
-from jiuwen_memory import GraphConfig, GraphStore, GraphStoreFactory
+from jiuwen_memory import GraphConfig, GraphMemory, GraphStore, GraphStoreFactory
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph import BaseGraphObject, Hit, Journal, JournalEntry
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM
@@ -163,3 +163,13 @@ class HookedEmbedder(FakeEmbedder):
     async def embed_documents(self, texts: Sequence[str], batch_size: int | None = None) -> list[list[float]]:
         work = super().embed_documents
         return await self._hooks.around("embedder", lambda: work(texts, batch_size))
+
+
+def hook_up(memory: GraphMemory) -> Hooks:
+    """Let the hooks of a memory's store learn of the calls to its model and its embedder too."""
+    store, llm = memory.db_backend, memory.llm_client
+    if not isinstance(store, HookedStore) or not isinstance(llm, FakeLLM):
+        raise TypeError("This memory has no hooked store, or no model of ours.")
+    memory.llm_client = HookedLLM(llm, store.hooks)
+    memory.attach_embedder(HookedEmbedder(memory.config.embed_dim, store.hooks))
+    return store.hooks

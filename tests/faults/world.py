@@ -12,8 +12,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from jiuwen_memory import AddMemStrategy, EpisodeType, GraphConfig, GraphMemory, GraphMemUpdate, Relation
-from jiuwen_memory.foundation.store.graph.constants import RELATION_COLLECTION
+from jiuwen_memory import (
+    ENTITY_COLLECTION,
+    RELATION_COLLECTION,
+    AddMemStrategy,
+    Entity,
+    EpisodeType,
+    GraphConfig,
+    GraphMemory,
+    GraphMemUpdate,
+    Relation,
+)
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, FakePrompt, by_name, fake_memory, same_as, verdicts
 from jiuwen_memory.testing.llm import Answer
 from tests.memory_support import MAY, Fact, all_episodes, entities, facts
@@ -36,12 +45,18 @@ class Said:
 BEFORE: Final[Mapping[str, Said]] = {
     "Tom Orr flies the Heron and lives in Oslo.": Said(
         {"Tom Orr": "Human", "Heron": "Entity", "Oslo": "Entity"},
-        (("Tom Orr", "flies", "Heron", "Tom Orr flies the Heron."), ("Tom Orr", "lives in", "Oslo", "He lives in Oslo.")),
+        (
+            ("Tom Orr", "flies", "Heron", "Tom Orr flies the Heron."),
+            ("Tom Orr", "lives in", "Oslo", "He lives in Oslo."),
+        ),
         summaries={"Tom Orr": "A pilot.", "Heron": "A plane.", "Oslo": "A city."},
     ),
     "Tom Orr likes tea.": Said(
-        {"Tom Orr": "Human", "tea": "Entity"}, (("Tom Orr", "likes", "tea", "He likes tea."),), {"Tom Orr": ("Tom Orr",)}
+        {"Tom Orr": "Human", "tea": "Entity"},
+        (("Tom Orr", "likes", "tea", "He likes tea."),),
+        {"Tom Orr": ("Tom Orr",)},
     ),
+    "Tom Orr sang.": Said({"Tom Orr": "Human"}),
     "Thomas likes tea, hates rain and slept.": Said(
         {"Thomas": "Human", "tea": "Entity", "rain": "Entity"},
         (
@@ -65,7 +80,7 @@ _LAST_SAID: Final = Said(
     ),
     {"Tommy": ("Tom Orr", "Thomas"), "Oslo": ("Oslo",)},
     {"He now lives in Bergen": ("He lives in Oslo",)},
-    {"Tommy": "A pilot in Bergen.", "Bergen": "A city in the west."},
+    {"Tom Orr": "A pilot in Bergen.", "Bergen": "A city in the west."},
 )
 TEXTS: Final[Mapping[str, Said]] = {**BEFORE, LAST: _LAST_SAID}
 DROPPED: Final = "Thomas slept."
@@ -79,7 +94,7 @@ def scripted_model(**options: float) -> FakeLLM:
             "RelationExtraction": lambda prompt: facts(*_said(prompt).facts),
             "EntityDuplication": same_as(_all_said("same")),
             "RelationVerdicts": verdicts(contradicts=_all_said("contradicts")),
-            "EntitySummaries": by_name(_all_said("summaries")),
+            "EntitySummaries": lambda prompt: by_name(_said(prompt).summaries)(prompt),
             "RelevantFacts": _sensible,
         },
         **options,
@@ -92,7 +107,7 @@ def _said(prompt: FakePrompt) -> Said:
 
 
 def _all_said(what: str) -> dict[str, Any]:
-    """Return what judgements and summaries follow, of all texts at once: not every such prompt holds the text."""
+    """Return what judgements follow, of all texts at once: their prompts do not hold the text."""
     return {key: value for said in TEXTS.values() for key, value in getattr(said, what).items()}
 
 
@@ -151,8 +166,6 @@ class Snapshot:
 
 async def snapshot(memory: GraphMemory, user: str = USER) -> Snapshot:
     """Read a user's graph; twins are kept apart, so that they show."""
-    from jiuwen_memory import ENTITY_COLLECTION, Entity
-
     episodes = await all_episodes(memory, user)
     nodes = [each async for each in memory.objects(ENTITY_COLLECTION, user) if isinstance(each, Entity)]
     edges = [each async for each in memory.objects(RELATION_COLLECTION, user) if isinstance(each, Relation)]

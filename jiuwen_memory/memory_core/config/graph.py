@@ -24,7 +24,7 @@ class EpisodeType(Enum):
 class BaseStrategy(BaseModel):
     """How many results, how good, ranked how. `min_score=None` takes the rank config's own default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     top_k: int = Field(default=3, ge=1)
     min_score: float | None = None
@@ -79,7 +79,7 @@ class AddMemStrategy(BaseModel):
         max_tokens: tokens per add, prompts and answers together (None: no limit).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     chinese_entity: bool = True
     chinese_entity_dedupe: bool = False

@@ -44,7 +44,12 @@ class ConnectionConfig(BaseModel):
 
     # Input is kept out of validation errors because it may be a key.
     model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True, protected_namespaces=()
+        defer_build=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        validate_default=True,
+        protected_namespaces=(),
     )
 
     # A plain string is accepted by type checkers too; what is stored is always a SecretStr.
@@ -88,7 +93,7 @@ class ModelRequestConfig(BaseModel):
         top_p, max_tokens: left to the endpoint if None.
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="allow", protected_namespaces=())
 
     model: str = Field(
         default_factory=settings.MODEL.read, min_length=1, validation_alias=AliasChoices("model", "model_name")

@@ -31,7 +31,7 @@ class TokenUsage:
 class BaseMessage(BaseModel):
     """One message of a conversation; `content` is text or a list of OpenAI content parts."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
     role: str
     content: str | list[dict[str, JsonValue]]

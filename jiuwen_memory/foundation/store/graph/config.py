@@ -32,7 +32,9 @@ class GraphConfig(BaseModel):
     """
 
     # Input is kept out of validation errors because it may be a token.
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
+    )
 
     uri: str
     name: str = ""

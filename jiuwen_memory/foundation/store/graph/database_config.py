@@ -18,7 +18,7 @@ DistanceMetric = Literal["cosine", "euclidean", "dot"]
 class GraphStoreStorageConfig(BaseModel):
     """Field limits. Texts are counted in UTF-8 bytes (what a Milvus server counts), `user_id` in characters."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     uuid: TextLimit = 32
     name: TextLimit = 500
@@ -34,7 +34,7 @@ class GraphStoreStorageConfig(BaseModel):
 class BM25Config(BaseModel):
     """Parameters of BM25: `bm25_k1` (term saturation) and `bm25_b` (length normalisation)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     bm25_k1: float = Field(default=1.2, ge=0)
     bm25_b: float = Field(default=0.75, ge=0, le=1)
@@ -47,7 +47,7 @@ class GraphStoreIndexConfig(BaseModel):
     `search_text`; ours fills that field with finished tokens, so the default (`standard`) is right for nearly everyone.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     index_type: SerializeAsAny[VectorField] = Field(default_factory=MilvusAUTO)
     distance_metric: DistanceMetric = "cosine"

@@ -51,7 +51,7 @@ class BaseGraphObject(BaseModel):
     were made of. Vectors are `None` unless they were asked for.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     collection: ClassVar[str]
     starts: ClassVar[frozenset[str]] = frozenset()

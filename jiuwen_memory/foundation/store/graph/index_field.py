@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class VectorField(BaseModel):
     """The dense index of a store: its type, and the parameters for building and for searching."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     index_type: Literal["AUTO", "FLAT", "HNSW", "IVF"]
 

@@ -37,7 +37,7 @@ def channels_of(collection: str) -> tuple[Channel, ...]:
 class BaseRankConfig(BaseModel):
     """A way of ranking; `default_min_score` is the threshold that fits its scale, `highest` its best possible score."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     default_min_score: ClassVar[float]
 

@@ -42,7 +42,7 @@ class Words:
 class MultilingualBaseModel(BaseModel):
     """A model of an answer; its class name is the name of the schema sent to the language model."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(defer_build=True, extra="ignore")
 
     @classmethod
     def multilingual_model_json_schema(

@@ -24,7 +24,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.pending import (
     pending_key,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_update
-from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_repeat
+from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_repeat, recall_taken
 from jiuwen_memory.memory_core.graph.graph_memory.requests import (
     AddRequest,
     Content,
@@ -40,7 +40,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.search import (
     search_collection,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services, parse_vector
-from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
 from jiuwen_memory.memory_core.graph.graph_memory.upkeep import Upkeep
 
 
@@ -198,8 +198,11 @@ class GraphMemory(Upkeep):
             for plan_id in settled:
                 await self._store.journal.remove(plan_id, part.user_id)
             return GraphMemUpdate(duplicate_of=repeated.uuid)
+        planned = await plan_update(part, services)
+        if not services.strategy.skip_uuid_dedupe:
+            planned = with_fresh_ids(planned, await recall_taken(planned, services))
         update = await commit_update(
-            await plan_update(part, services),
+            planned,
             part.user_id,
             store=self._store,
             embedder=services.embedder,

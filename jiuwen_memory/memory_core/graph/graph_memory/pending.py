@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
@@ -59,7 +60,9 @@ class _Payload:
     requests: tuple[AddRequest, ...]
 
 
-_payloads = TypeAdapter(_Payload)
+@cache
+def _payloads() -> TypeAdapter[_Payload]:
+    return TypeAdapter(_Payload)
 
 
 def pending_key(parts: Sequence[AddRequest]) -> str:
@@ -72,7 +75,7 @@ def pending_key(parts: Sequence[AddRequest]) -> str:
 async def keep_pending(failure: JiuwenMemoryError, rest: Sequence[AddRequest], *, key: str, journal: Journal) -> None:
     """Keep the parts that are not stored; when the journal fails too, the error says that the input is not kept."""
     reason = f"{type(failure).__name__}: {failure.message}"
-    payload = _payloads.dump_json(_Payload(reason, tuple(rest))).decode()
+    payload = _payloads().dump_json(_Payload(reason, tuple(rest))).decode()
     entry = JournalEntry(plan_id=key, user_id=rest[0].user_id, kind="pending", payload=payload, created_at=now())
     try:
         await journal.put(entry)
@@ -84,7 +87,7 @@ async def keep_pending(failure: JiuwenMemoryError, rest: Sequence[AddRequest], *
 def parse_pending(entry: JournalEntry) -> PendingAdd:
     """Return a journal entry as the add it keeps."""
     try:
-        payload = _payloads.validate_json(entry.payload)
+        payload = _payloads().validate_json(entry.payload)
     except ValidationError as error:
         raise JournalError(
             f"The pending add {entry.plan_id} cannot be read; it was written by another version. Remove it, or read "

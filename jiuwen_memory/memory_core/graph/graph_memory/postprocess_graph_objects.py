@@ -366,7 +366,8 @@ def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConf
             )
         )
     for relation in draft.all(Relation):
-        draft.put(relation.revise(episodes=newest(relation.episodes, storage.episodes)))
+        if len(relation.episodes) > storage.episodes:
+            draft.put(relation.revise(episodes=newest(relation.episodes, storage.episodes)))
     draft.put(pieces.episode.revise(entities=newest([node.uuid for node in pieces.identity.nodes], storage.entities)))
 
 

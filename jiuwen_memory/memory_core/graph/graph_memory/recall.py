@@ -17,7 +17,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lt, lte
+from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lt, lte, ne
 from jiuwen_memory.foundation.text import normalise_name, query_tokens
 from jiuwen_memory.memory_core.graph.extraction.values import Mention
 from jiuwen_memory.memory_core.graph.graph_memory.periods import LooseEnds
@@ -25,6 +25,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services, Vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     Draft,
+    GraphMemUpdate,
     History,
     Identity,
     KnownEntities,
@@ -384,3 +385,26 @@ async def _relations_where(expr: QueryExpr, request: AddRequest, services: Servi
         RELATION_COLLECTION, user=filter_user(request.user_id), expr=expr, consistency="strong"
     )
     return tuple(_of_type(found, Relation))
+
+
+async def recall_taken(update: GraphMemUpdate, services: Services) -> frozenset[str]:
+    """Return ids of new objects that the store holds already, whoever's they are: writing them would replace a row."""
+    added = {
+        EPISODE_COLLECTION: update.added_episode,
+        ENTITY_COLLECTION: update.added_entity,
+        RELATION_COLLECTION: update.added_relation,
+    }
+    found: tuple[list[BaseGraphObject], ...] = await together(
+        *(
+            services.store.query(
+                collection,
+                user=ne("user_id", ""),
+                ids=[each.uuid for each in objects],
+                output_fields=["uuid"],
+                consistency="strong",
+            )
+            for collection, objects in added.items()
+            if objects
+        )
+    )
+    return frozenset(row.uuid for rows in found for row in rows)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, new_uuid
 from jiuwen_memory.memory_core.graph.extraction.usage import Usage
 from jiuwen_memory.memory_core.graph.extraction.values import DuplicateCase, Mention
 
@@ -240,3 +240,30 @@ class Draft:
 
 def _begins(found: BaseGraphObject) -> int | None:
     return found.valid_since if isinstance(found, Relation) else None
+
+
+def with_fresh_ids(update: GraphMemUpdate, taken: Collection[str]) -> GraphMemUpdate:
+    """Return the update with new ids in place of those in `taken`, wherever an object names them."""
+    if not taken:
+        return update
+    fresh = {uuid: new_uuid() for uuid in taken}
+
+    def renewed(objects: list[Object]) -> list[Object]:
+        return [_renamed(each, fresh) for each in objects]
+
+    return replace(
+        update,
+        added_episode=renewed(update.added_episode),
+        updated_episode=renewed(update.updated_episode),
+        added_entity=renewed(update.added_entity),
+        updated_entity=renewed(update.updated_entity),
+        added_relation=renewed(update.added_relation),
+        updated_relation=renewed(update.updated_relation),
+    )
+
+
+def _renamed(each: Object, fresh: Mapping[str, str]) -> Object:
+    text = each.model_dump_json()
+    for old, new in fresh.items():
+        text = text.replace(f'"{old}"', f'"{new}"')
+    return type(each).model_validate_json(text)

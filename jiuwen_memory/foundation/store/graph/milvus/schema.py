@@ -18,27 +18,41 @@ Columns = Mapping[str, Column]
 
 METRICS: Final[Mapping[DistanceMetric, str]] = {"cosine": "COSINE", "euclidean": "L2", "dot": "IP"}
 _SERVER_INDEXES: Final = {"AUTO": "AUTOINDEX", "FLAT": "FLAT", "HNSW": "HNSW", "IVF": "IVF_FLAT"}
+_OPENINGS: Final = 8
 _SPARSE_INDEX: Final = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "BM25"}
 
 
 def prepare_collection(client: Any, collection: str, *, config: GraphConfig, lite: bool) -> None:
     """Create the collection and its indexes as far as they are missing, and load it.
 
+    Another process may be making the same new store at this moment; then it is looked at again a little later.
+
     Raises:
         SchemaMismatchError: the store holds it with other columns, another dimension or another metric.
     """
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+    again = Retrying(
+        stop=stop_after_attempt(_OPENINGS),
+        wait=wait_random_exponential(0.1, max=2),
+        retry=retry_if_exception(_is_half_made),
+        reraise=True,
+    )
+    again(_prepare, client, collection, config=config, lite=lite)
+
+
+def _is_half_made(error: BaseException) -> bool:
     from pymilvus.exceptions import MilvusException
 
+    return isinstance(error, MilvusException) and any(word in str(error).lower() for word in ("exist", "not found"))
+
+
+def _prepare(client: Any, collection: str, *, config: GraphConfig, lite: bool) -> None:
     columns = collection_columns(collection, config)
     timeout = config.timeout
     if not client.has_collection(collection, timeout=timeout):
         schema = build_schema(columns, config=config, partitioned=not lite)
-        try:
-            client.create_collection(collection, schema=schema, timeout=timeout)
-        except MilvusException:
-            # Another process may have been a moment faster.
-            if not client.has_collection(collection, timeout=timeout):
-                raise
+        client.create_collection(collection, schema=schema, timeout=timeout)
     _check_columns(collection, columns, client.describe_collection(collection, timeout=timeout))
     wanted = index_settings(collection, columns, config=config, lite=lite)
     present = set(client.list_indexes(collection))
