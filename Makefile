@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 LISTS := pyproject.toml constraints.txt
 
 # One BLAS thread: the matrices here are small, and more threads only burn CPU.
-test test-latest bench services: export OPENBLAS_NUM_THREADS := 1
+test test-latest bench faults services: export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: help
 help: ## show this list
@@ -56,6 +56,10 @@ test: $(VENV)/.installed-dev ## lint, type check and run every test, as CI does
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## measure against the budgets (a report, not a test)
 	$(BIN)/python -m tests.benchmarks
+
+.PHONY: faults
+faults: $(VENV)/.installed-dev ## kill, break and wear the memory down, and count what is lost (takes long)
+	$(BIN)/python -m tests.faults $(ARGS)
 
 .PHONY: services
 services: $(VENV)/.installed-dev ## start the loopback servers that the tests use, to look at them

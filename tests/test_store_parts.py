@@ -160,7 +160,7 @@ def test_arguments_for_the_client_join_the_extras() -> None:
 
 
 def test_the_factory_refuses_names_it_does_not_know_or_has_already(register: type[GraphStoreFactory]) -> None:
-    with pytest.raises(BackendNotFoundError, match="'neo4j'; there are .*memory, milvus"):
+    with pytest.raises(BackendNotFoundError, match=r"'neo4j'; there are .*memory, milvus"):
         register.from_config(GraphConfig(uri="x", backend="neo4j"))
     with pytest.raises(BackendExistsError, match="force=True"):
         register.register_backend("milvus", InMemoryGraphStore)

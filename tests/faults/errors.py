@@ -160,9 +160,7 @@ async def try_fault(fault: Fault, run: Undisturbed, worlds: Worlds) -> Outcome:
     return Outcome(fault, injector.call, state, tuple(wrong))
 
 
-async def _add(
-    memory: GraphMemory, injector: Injector
-) -> State:
+async def _add(memory: GraphMemory, injector: Injector) -> State:
     injector.task = asyncio.ensure_future(tell(memory, LAST))
     if injector.fault.kind == "step":
         for _ in range(injector.fault.number):
@@ -239,10 +237,10 @@ async def run_errors(folder: Path, place: Place, *, stride: int = 1) -> str:
     states = Counter(each.state for each in outcomes)
     bad = [each for each in outcomes if each.wrong]
     figure = (
-        f"errors ({place}): {kinds['transient']} failed once, {kinds['lasting']} for good, {kinds['cancelled']} "
-        f"cancelled at a call, {kinds['step']} at a step of the event loop, in an add of {len(run.calls)} calls; it was "
-        f"unharmed or tried again {states['untouched']}, degraded {states['degraded']}, raised {states['raised']}, raised and kept "
-        f"{states['kept']}, cancelled {states['cancelled']}; inconsistencies {len(bad)}"
+        f"errors ({place}): in an add of {len(run.calls)} calls {kinds['transient']} failed once, {kinds['lasting']} "
+        f"for good, {kinds['cancelled']} cancelled at a call, {kinds['step']} at a step of the event loop; the add was "
+        f"unharmed or tried again {states['untouched']}, degraded {states['degraded']}, raised {states['raised']}, "
+        f"raised and kept its input {states['kept']}, cancelled {states['cancelled']}; inconsistencies {len(bad)}"
     )
     if bad:
         lines = [f"{each.fault} at {each.call!r} ({each.state}): {' | '.join(each.wrong)}" for each in bad]

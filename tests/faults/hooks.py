@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 from jiuwen_memory import GraphConfig, GraphMemory, GraphStore, GraphStoreFactory
+from jiuwen_memory.foundation.llm.model import ChatReply
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph import BaseGraphObject, Hit, Journal, JournalEntry
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM
@@ -146,7 +147,7 @@ class HookedLLM:
         self._llm = llm
         self._hooks = hooks
 
-    async def invoke(self, *, messages: Any, response_format: Any = None, **kwargs: object) -> object:
+    async def invoke(self, *, messages: Any, response_format: Any = None, **kwargs: object) -> ChatReply:
         question = response_format["json_schema"]["name"]
         return await self._hooks.around(
             f"model {question}", lambda: self._llm.invoke(messages=messages, response_format=response_format, **kwargs)

@@ -14,9 +14,9 @@ import os
 import random
 import shutil
 import signal
+import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -33,7 +33,11 @@ Level = Literal["store", "request"]
 # A server that has imported everything and opened nothing forks each process: a fresh one costs milliseconds.
 _processes: Final = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(
-    ["pymilvus", "milvus_lite.adapter.grpc.server", "tests.memory_support", "tests.faults.world", "aiologic"]
+    [
+        *("pymilvus", "milvus_lite.adapter.grpc.server", "aiologic", "tests.faults.world"),
+        # Each process imports anew what its parent was started with.
+        *(["pytest"] if "pytest" in sys.modules else []),
+    ]
 )
 
 
@@ -279,13 +283,16 @@ def every_call(run: Undisturbed) -> list[Kill]:
     return kills
 
 
-def run_kills(folder: Path, *, moments: int, calls: Sequence[Kill] | None = None, jobs: int = 2, seed: int = 1) -> str:
-    """Kill so many times, and return the figure; an inconsistency is an error that lists them all."""
+def run_kills(folder: Path, *, moments: int, stride: int = 1, jobs: int = 2, seed: int = 1) -> str:
+    """Kill at so many random moments and at every call, and return the figure; an inconsistency is an error.
+
+    With a stride, only at every so many calls.
+    """
     logging.disable(logging.CRITICAL)
     run = undisturbed(folder)
     chance = random.Random(seed)
     listed: list[tuple[Kill | None, float]] = [(None, chance.uniform(0, 1.2 * run.seconds)) for _ in range(moments)]
-    listed += [(kill, 0.0) for kill in (every_call(run) if calls is None else calls)]
+    listed += [(kill, 0.0) for kill in every_call(run)[::stride]]
     began = time.monotonic()
     with ThreadPoolExecutor(jobs) as pool:
         results = list(

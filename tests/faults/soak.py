@@ -25,7 +25,7 @@ from jiuwen_memory.foundation.locks import held_users
 from jiuwen_memory.testing import FakeLLM, FakePrompt, by_name, same_as
 from jiuwen_memory.testing.llm import Answer
 from tests.faults.errors import failure_of
-from tests.faults.hooks import Hooks, When, do_nothing, hook_up
+from tests.faults.hooks import When, do_nothing, hook_up
 from tests.faults.world import lite_config, open_world
 from tests.memory_support import MAY, all_episodes, entities, facts
 from tests.stores import lite_server
@@ -36,7 +36,7 @@ VERBS: Final = ("works at", "left", "founded", "likes")
 FACT: Final = re.compile(rf"({'|'.join(PEOPLE)}) ({'|'.join(VERBS)}) ({'|'.join(PLACES)})\.")
 WORKERS: Final = 8
 WARM_UP: Final = 0.3
-CANCELLED: Final = 0.01
+CANCELLED: Final = 0.03
 
 
 def soak_model() -> FakeLLM:
@@ -117,9 +117,7 @@ class Soak:
         """Note what the process holds, while nothing is going on."""
         gc.collect()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        self.growth.append(
-            Growth(operations, pages * 4096 / 1e6, len(asyncio.all_tasks()), len(held_users()))
-        )
+        self.growth.append(Growth(operations, pages * 4096 / 1e6, len(asyncio.all_tasks()), len(held_users())))
 
     async def add(self) -> None:
         """Tell a user something."""
@@ -140,7 +138,7 @@ class Soak:
             )
         )
         if self.source.random() < CANCELLED:
-            asyncio.get_running_loop().call_later(self.source.uniform(0, 0.2), adding.cancel)
+            asyncio.get_running_loop().call_later(self.source.uniform(0, 0.5), adding.cancel)
         try:
             update: GraphMemUpdate | None = await asyncio.shield(adding)
         except (JiuwenMemoryError, asyncio.CancelledError) as error:
@@ -272,9 +270,7 @@ async def _run(folder: Path, uri: str | None, *, operations: int, users: int, sh
     return _figure(soak, chance, verdict, first=first, unsure=unsure, seconds=time.monotonic() - began)
 
 
-def _figure(
-    soak: Soak, chance: Chance, verdict: Verdict, *, first: dict[str, int], unsure: int, seconds: float
-) -> str:
+def _figure(soak: Soak, chance: Chance, verdict: Verdict, *, first: dict[str, int], unsure: int, seconds: float) -> str:
     warm = soak.growth[int(len(soak.growth) * WARM_UP)]
     end = soak.growth[-1]
     done = ", ".join(f"{name} {number}" for name, number in sorted(first.items()))

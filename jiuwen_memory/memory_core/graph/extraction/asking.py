@@ -94,11 +94,23 @@ ESSENTIAL = frozenset({"entities", "relations"})
 
 
 class Budget:
-    """How many requests and tokens an add may still spend; shared by all of its parts."""
+    """How many requests and tokens an add may still spend; shared by all of its parts.
 
-    def __init__(self, max_calls: int | None = None, max_tokens: int | None = None) -> None:
+    Requests are kept back for the essential questions of this part and the following ones, and for each of them as many
+    tokens as the largest one took so far.
+    """
+
+    def __init__(self, max_calls: int | None = None, max_tokens: int | None = None, *, parts: int = 1) -> None:
         self._calls_left = max_calls
         self._tokens_left = max_tokens
+        self._parts_to_come = parts
+        self._awaited: set[str] = set()
+        self._largest = 0
+        self.begin_part()
+
+    def begin_part(self) -> None:
+        """Note that the next part of the input is worked on now."""
+        self._parts_to_come -= 1
         self._awaited = set(ESSENTIAL)
 
     def spend_call(self, question: str, *, tokens: int) -> None:
@@ -116,6 +128,8 @@ class Budget:
             )
         if self._calls_left is not None:
             self._calls_left -= 1
+        if question in ESSENTIAL:
+            self._largest = max(self._largest, tokens)
         self.spend_tokens(tokens)
 
     def spend_tokens(self, tokens: int) -> None:
@@ -124,10 +138,10 @@ class Budget:
             self._tokens_left -= tokens
 
     def _allows(self, question: str, tokens: int) -> bool:
-        kept = 0 if question in ESSENTIAL else len(self._awaited)
+        kept = 0 if question in ESSENTIAL else len(self._awaited) + len(ESSENTIAL) * max(0, self._parts_to_come)
         if self._calls_left is not None and self._calls_left <= kept:
             return False
-        return self._tokens_left is None or self._tokens_left >= tokens
+        return self._tokens_left is None or self._tokens_left >= tokens + kept * self._largest
 
 
 class Asker:
@@ -203,7 +217,10 @@ class Asker:
                 if tries.left < 1:
                     raise LLMAnswerError(question, text) from error
             self.ledger.count_repeat()
-            text = await self._request(question, form, language, variables=variables, short=True, tries=tries)
+            try:
+                text = await self._request(question, form, language, variables=variables, short=True, tries=tries)
+            except LLMBudgetError as error:
+                raise LLMAnswerError(question, text) from error
             try:
                 return self._accept(form, text, read)
             except UnusableReplyError as error:
@@ -244,10 +261,11 @@ class Asker:
             async with self._places:
                 return await self.model.invoke(messages=messages, **arguments)
 
+        allowed = tries.left
         answer = await outcome_of(
             retrying(request, tries=tries.left, what=f"the question '{question}'", base_delay=self.base_delay)
         )
-        if isinstance(answer, LLMBudgetError):
+        if isinstance(answer, LLMBudgetError) and tries.left == allowed:
             raise answer
         if isinstance(answer, Exception):
             raise LLMCallError(

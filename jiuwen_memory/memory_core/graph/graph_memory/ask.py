@@ -12,7 +12,6 @@ from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
 from jiuwen_memory.foundation.text import cut_bytes
 from jiuwen_memory.foundation.timepoint import format_seconds
 from jiuwen_memory.memory_core.graph.extraction import questions
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import HumanEntity
 from jiuwen_memory.memory_core.graph.extraction.values import (
     Fact,
     FilterCase,
@@ -23,7 +22,12 @@ from jiuwen_memory.memory_core.graph.extraction.values import (
     Verdict,
     VerdictCase,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import fits_document, is_repeat
+from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import (
+    fits_document,
+    is_repeat,
+    joined_facts,
+    summary_target,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import Identity, Merge, Names
 
@@ -137,14 +141,21 @@ async def ask_summaries(
         batch_items=services.strategy.batch_items,
         asker=services.asker,
     )
-    return {node.uuid: answer for node, answer in zip(nodes, answers, strict=True) if answer is not None}
+    told = [answer or _told_by_facts(case) for answer, case in zip(answers, cases, strict=True)]
+    return {node.uuid: summary for node, summary in zip(nodes, told, strict=True) if summary is not None}
+
+
+def _told_by_facts(case: SummaryCase) -> Summary | None:
+    """Return the facts as a summary where the model gave none and there is no old one."""
+    if case.summary or not case.facts:
+        return None
+    return Summary(joined_facts(case.facts, limit=case.target_length))
 
 
 def _summary_case(
     node: Entity, relations: Sequence[Relation], *, absorbed: Sequence[Entity], services: Services
 ) -> SummaryCase:
     fields = next((kind.fields(services.language) for kind in services.entity_types if kind.name == node.obj_type), {})
-    target = services.strategy.summary_target
     return SummaryCase(
         name=node.name,
         type_name=node.obj_type,
@@ -152,7 +163,7 @@ def _summary_case(
         attributes=node.attributes,
         facts=tuple(relation.content_text for relation in relations[:FACTS_PER_SUMMARY]),
         absorbed=tuple(each.content for each in absorbed if each.content),
-        target_length=target * 2 if node.obj_type == HumanEntity.name else target,
+        target_length=summary_target(node, services.strategy),
         fields=fields,
     )
 

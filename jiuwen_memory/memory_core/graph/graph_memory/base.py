@@ -171,16 +171,19 @@ class GraphMemory(Upkeep):
         """Add the parts in order; what fails for good is kept in the journal, and what was kept before is cleared."""
         key = key or pending_key(parts)
         waiting = [entry.plan_id for entry in hold.pending if entry.plan_id == key]
-        budget = Budget(self.extraction_strategy.max_llm_calls, self.extraction_strategy.max_tokens)
+        strategy = self.extraction_strategy
+        budget = Budget(strategy.max_llm_calls, strategy.max_tokens, parts=len(parts))
         total = GraphMemUpdate()
         stored: list[str] = []
         for number, part in enumerate(parts):
             settled = waiting if number == len(parts) - 1 else ()
+            if number:
+                budget.begin_part()
             try:
                 update = await self._add_part(part, hold=hold, budget=budget, settled=settled)
             except JiuwenMemoryError as error:
                 failure = _part_failure(error, parts[number:], stored)
-                if self.extraction_strategy.keep_failed and isinstance(error, KEPT):
+                if strategy.keep_failed and isinstance(error, KEPT):
                     await keep_pending(failure, parts[number:], key=key, journal=self._store.journal)
                 if failure is error:
                     raise

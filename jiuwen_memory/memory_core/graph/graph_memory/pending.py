@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 
@@ -100,5 +100,5 @@ def parse_pending(entry: JournalEntry) -> PendingAdd:
         user_id=entry.user_id,
         reason=payload.reason,
         failed_at=datetime.fromtimestamp(entry.created_at, UTC),
-        requests=payload.requests,
+        requests=tuple(replace(request, is_resumed=True) for request in payload.requests),
     )

@@ -13,6 +13,8 @@ from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes, normalise_name, query_tokens
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import HumanEntity
 from jiuwen_memory.memory_core.graph.extraction.values import Summary, Verdict
 from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
 from jiuwen_memory.memory_core.graph.graph_memory.resolve import FACT_SELF
@@ -396,3 +398,19 @@ def _earliest(first: int | None, second: int | None) -> int | None:
 
 def _latest(first: int | None, second: int | None) -> int | None:
     return max(filter(lambda each: each is not None, (first, second)), default=None)  # type: ignore[type-var]
+
+
+def summary_target(entity: Entity, strategy: AddMemStrategy) -> int:
+    """Return the length an entity's summary aims at, in characters: people get twice as much."""
+    return strategy.summary_target * 2 if entity.obj_type == HumanEntity.name else strategy.summary_target
+
+
+def joined_facts(facts: Sequence[str], *, limit: int) -> str:
+    """Return facts one after the other, as many as fit whole: a summary of last resort."""
+    text = ""
+    for fact in facts:
+        longer = f"{text} {fact}".strip()
+        if text and len(longer) > limit:
+            break
+        text = longer
+    return cut_bytes(text, len(text[:limit].encode()))

@@ -50,13 +50,20 @@ EPISODE_LIMIT = 1000
 
 
 async def recall_repeat(request: AddRequest, services: Services) -> Episode | None:
-    """Return the stored episode this part repeats, if the caller gave a time or a key to recognise it by."""
+    """Return the stored episode this part repeats, if there is a time or a key to recognise it by.
+
+    A part that is resumed is recognised in any case: the one that was stored last may still be listed as waiting.
+    """
+    known = []
+    if request.is_resumed:
+        known.append(eq("group", request.group))
     if request.idempotency_key:
-        same = eq("idempotency_key", request.idempotency_key)
+        known.append(eq("idempotency_key", request.idempotency_key))
     elif request.is_repeatable:
-        same = eq("content_hash", request.content_hash) & eq("valid_since", request.reference.seconds)
-    else:
+        known.append(eq("content_hash", request.content_hash) & eq("valid_since", request.reference.seconds))
+    if not known:
         return None
+    same = reduce(or_, known)
     found = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
@@ -389,12 +396,12 @@ async def _relations_where(expr: QueryExpr, request: AddRequest, services: Servi
 
 async def recall_taken(update: GraphMemUpdate, services: Services) -> frozenset[str]:
     """Return ids of new objects that the store holds already, whoever's they are: writing them would replace a row."""
-    added = {
+    added: dict[str, Sequence[BaseGraphObject]] = {
         EPISODE_COLLECTION: update.added_episode,
         ENTITY_COLLECTION: update.added_entity,
         RELATION_COLLECTION: update.added_relation,
     }
-    found: tuple[list[BaseGraphObject], ...] = await together(
+    found = await together(
         *(
             services.store.query(
                 collection,

@@ -48,6 +48,7 @@ class AddRequest:
     part: int = 1
     parts: int = 1
     warnings: tuple[str, ...] = ()
+    is_resumed: bool = False
 
     @property
     def content_hash(self) -> str:

@@ -10,10 +10,16 @@ from pydantic import JsonValue
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, Language
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, HumanEntity
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 from jiuwen_memory.memory_core.graph.extraction.values import SourceText, Summary, SummaryCase
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import Scene, cleaned, refilled, with_known_sources
-from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import LABELS_KEPT, fits_document, newest
+from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import (
+    LABELS_KEPT,
+    fits_document,
+    joined_facts,
+    newest,
+    summary_target,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 from jiuwen_memory.memory_core.graph.graph_memory.traces import (
     Evidence,
@@ -222,11 +228,6 @@ def resolve_case(one: Retold, *, strategy: AddMemStrategy, fields: Mapping[str, 
     )
 
 
-def summary_target(entity: Entity, strategy: AddMemStrategy) -> int:
-    """Return how long a summary should be, in characters."""
-    return strategy.summary_target * 2 if entity.obj_type == HumanEntity.name else strategy.summary_target
-
-
 def put_summaries(
     draft: Draft, retold: Sequence[Retold], answers: Sequence[Summary | None], *, scene: Scene, strategy: AddMemStrategy
 ) -> Rewritten:
@@ -240,22 +241,12 @@ def put_summaries(
             attributes = {**attributes, **cleaned(answer.attributes, scene.traces)}
             by_model.append(one.entity.uuid)
         else:
-            content = _joined(one.facts, limit=summary_target(one.entity, strategy))
+            facts = [fact.content_text for fact in one.facts]
+            content = joined_facts(facts, limit=summary_target(one.entity, strategy))
             content = cut_bytes(content, scene.storage.content // 4)
             from_facts.append(one.entity.uuid)
         draft.put(one.entity.revise(content=content, attributes=attributes if fits_document(attributes) else {}))
     return Rewritten(tuple(by_model), tuple(from_facts))
-
-
-def _joined(facts: Sequence[Relation], *, limit: int) -> str:
-    """Return facts one after the other, as many as fit whole, at least the beginning of one."""
-    text = ""
-    for fact in facts:
-        longer = f"{text} {fact.content_text}".strip()
-        if text and len(longer) > limit:
-            break
-        text = longer
-    return cut_bytes(text, len(text[:limit].encode()))
 
 
 def type_fields(entity: Entity, types: Iterable[type[EntityDef]], language: Language) -> Mapping[str, str]:

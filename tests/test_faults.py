@@ -1,0 +1,40 @@
+"""A small sample of what `make faults` does at length: kills, errors, cancellations and a soak, none inconsistent."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.faults.errors import run_errors
+from tests.faults.kills import run_kills
+from tests.faults.soak import run_soak
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_leaves_the_graph_as_before_or_as_after(tmp_path: Path) -> None:
+    figure = run_kills(tmp_path, moments=2, stride=20)
+
+    assert "inconsistencies 0" in figure
+
+
+@pytest.mark.slow
+def test_an_error_or_a_cancellation_anywhere_in_an_add_is_made_good_by_adding_again() -> None:
+    figure = asyncio.run(run_errors(Path(), "memory", stride=17))
+
+    assert "inconsistencies 0" in figure
+
+
+@pytest.mark.slow
+def test_the_same_holds_on_disk(tmp_path: Path) -> None:
+    figure = asyncio.run(run_errors(tmp_path, "lite", stride=40))
+
+    assert "inconsistencies 0" in figure
+
+
+@pytest.mark.slow
+def test_many_users_and_random_faults_lose_and_double_nothing(tmp_path: Path) -> None:
+    figure = run_soak(tmp_path, operations=50, users=4, share=0.02)
+
+    assert "lost 0, doubled 0" in figure
