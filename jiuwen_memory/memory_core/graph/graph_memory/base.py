@@ -11,10 +11,12 @@ from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
+from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.config.graph import EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
+from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall_scope
 from jiuwen_memory.memory_core.graph.graph_memory.pending import (
     KEPT,
     PendingAdd,
@@ -225,6 +227,8 @@ class GraphMemory(Upkeep):
         relation: bool = True,
         episode: bool = True,
         query_embedding: Sequence[float] | None = None,
+        source: str | None = None,
+        session_id: str | None = None,
     ) -> dict[str, list[tuple[float, BaseGraphObject]]]:
         """Find what the memory knows about a query, in each enabled collection, best first.
 
@@ -234,6 +238,8 @@ class GraphMemory(Upkeep):
             search_strategy: a registered name.
             entity, relation, episode: which collections to search; only these are keys of the result.
             query_embedding: the query's vector, if it is known already; then the embedder is not called.
+            source: only what was learnt from this source.
+            session_id: only what was learnt in this session.
 
         Returns:
             A dict from collection name to (score, object) pairs; a higher score is better.
@@ -247,15 +253,19 @@ class GraphMemory(Upkeep):
                 f"There is no search strategy {search_strategy!r}; known are {', '.join(sorted(self._strategies))}. "
                 "Register one with register_search_strategy."
             )
+        origin = Origin(source, session_id)
         enabled = zip(GRAPH_COLLECTIONS, (entity, relation, episode), strict=True)
         collections = [name for name, wanted in enabled if wanted]
         if not collections:
             return {}
-        vector = await self._query_vector(query, query_embedding)
+        vector, scope = await together(
+            self._query_vector(query, query_embedding),
+            recall_scope(origin, collections, user=filter_user(users), store=self._store),
+        )
         results = await together(
             *(
                 search_collection(
-                    SearchRequest(name, query, vector, users, strategy.config(name)),
+                    SearchRequest(name, query, vector, users, strategy.config(name), scope.get(name)),
                     store=self._store,
                     reranker=self.reranker,
                     tries=self.config.request_max_retries,

@@ -52,5 +52,5 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         ),
         services.storage,
     )
-    periods.resolve_loose_ends(draft, await recall.recall_loose_ends(draft, request, services))
+    periods.resolve_loose_ends(draft, await recall.recall_loose_ends(draft, request.user_id, services.store))
     return draft.update()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from jiuwen_memory.foundation.store.graph.columns import JSON_LIMIT
 from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
@@ -16,6 +14,13 @@ from jiuwen_memory.foundation.text import cut_bytes, normalise_name, query_token
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import HumanEntity
 from jiuwen_memory.memory_core.graph.extraction.values import Summary, Verdict
+from jiuwen_memory.memory_core.graph.graph_memory.merge_records import (
+    FoldedFact,
+    bounded,
+    fits_document,
+    record_of,
+    with_facts,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
 from jiuwen_memory.memory_core.graph.graph_memory.resolve import FACT_SELF
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
@@ -51,6 +56,11 @@ class Pieces:
     verdicts: tuple[Verdict, ...] = ()
     kept: tuple[tuple[int, ...] | None, ...] = ()
     summaries: Mapping[str, Summary] = field(default_factory=dict)
+
+    @property
+    def at(self) -> int:
+        """When all this was learnt."""
+        return self.episode.created_at
 
 
 def resolve_rewired(merges: Sequence[Merge], known: KnownRelations) -> tuple[tuple[Relation, ...], ...]:
@@ -101,9 +111,7 @@ def assemble_draft(pieces: Pieces, storage: GraphStoreStorageConfig) -> Draft:
     warnings = draft.warnings
     draft.put(pieces.episode)
     _put_entities(draft, pieces)
-    for merge in pieces.identity.merges:
-        _put_merge(draft, merge)
-    _put_rewired(draft, pieces)
+    put_merges(draft, pieces.identity, known=pieces.known, rewired=pieces.rewired, kept=pieces.kept, at=pieces.at)
     for relation, candidates, verdict in zip(pieces.relations, pieces.candidates, pieces.verdicts, strict=True):
         _put_relation(draft, relation, candidates=candidates, verdict=verdict, pieces=pieces, warnings=warnings)
     _put_summaries(draft, pieces, storage=storage, warnings=warnings)
@@ -142,8 +150,33 @@ def _put_entities(draft: Draft, pieces: Pieces) -> None:
         )
 
 
-def _put_merge(draft: Draft, merge: Merge) -> None:
-    """Fuse the absorbed entities into the target; what they were is recorded in `merged_from`."""
+def put_merges(
+    draft: Draft,
+    identity: Identity,
+    *,
+    known: KnownRelations,
+    rewired: Sequence[Sequence[Relation]],
+    kept: Sequence[tuple[int, ...] | None],
+    at: int,
+) -> None:
+    """Fuse entities with all that hangs on them; `merged_from` records what they were, and what of theirs is gone."""
+    for merge in identity.merges:
+        _put_merge(draft, merge, at=at)
+    lost = _put_rewired(draft, rewired, kept=kept, stored={each.uuid: each for each in known.of_merged})
+    absorbed = identity.absorbed
+    for episode in known.episodes_of_merged:
+        entities = list(dict.fromkeys(absorbed.get(uuid, uuid) for uuid in episode.entities))
+        draft.put(episode.revise(entities=entities))
+    facts: dict[str, list[FoldedFact]] = {}
+    for each in lost:
+        owner = each.fact.lhs if each.fact.lhs in absorbed else each.fact.rhs
+        facts.setdefault(owner, []).append(each)
+    for merge in identity.merges:
+        target = draft.get(Entity, merge.target.uuid) or merge.target
+        draft.put(target.revise(merged_from=bounded(with_facts(target.merged_from, facts))))
+
+
+def _put_merge(draft: Draft, merge: Merge, *, at: int) -> None:
     target = draft.get(Entity, merge.target.uuid) or merge.target
     for each in merge.absorbed:
         target = target.revise(
@@ -156,32 +189,10 @@ def _put_merge(draft: Draft, merge: Merge) -> None:
             mention_count=target.mention_count + each.mention_count,
             first_mentioned_at=_earliest(target.first_mentioned_at, each.first_mentioned_at),
             last_mentioned_at=_latest(target.last_mentioned_at, each.last_mentioned_at),
-            merged_from=_newest_records([*target.merged_from, *each.merged_from, _record(each)]),
+            merged_from=[*target.merged_from, *each.merged_from, record_of(each, merge.target, at=at)],
         )
         draft.remove(each.uuid)
     draft.put(target)
-
-
-def _record(entity: Entity) -> dict[str, JsonValue]:
-    return {
-        "uuid": entity.uuid,
-        "name": entity.name,
-        "obj_type": entity.obj_type,
-        "content": entity.content,
-        "mention_count": entity.mention_count,
-        "created_at": entity.created_at,
-    }
-
-
-def fits_document(value: object) -> bool:
-    """Tell whether a value fits into one JSON column."""
-    return len(json.dumps(value, ensure_ascii=False).encode()) <= JSON_LIMIT
-
-
-def _newest_records(records: list[JsonValue]) -> list[JsonValue]:
-    while not fits_document(records):
-        records = records[1:]
-    return records
 
 
 def _united(first: Mapping[str, JsonValue], second: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -190,22 +201,39 @@ def _united(first: Mapping[str, JsonValue], second: Mapping[str, JsonValue]) -> 
     return union if fits_document(union) else dict(first)
 
 
-def _put_rewired(draft: Draft, pieces: Pieces) -> None:
-    """Move relations of absorbed entities to their target, drop the irrelevant, fold what became equal."""
-    for group, kept in zip(pieces.rewired, pieces.kept, strict=True):
+def _put_rewired(
+    draft: Draft,
+    rewired: Sequence[Sequence[Relation]],
+    *,
+    kept: Sequence[tuple[int, ...] | None],
+    stored: Mapping[str, Relation],
+) -> list[FoldedFact]:
+    """Move relations of absorbed entities to their target, drop the irrelevant, fold what became equal.
+
+    Return what was dropped or folded, as it is stored.
+    """
+    lost: list[FoldedFact] = []
+    for group, chosen in zip(rewired, kept, strict=True):
         for number, relation in enumerate(group):
-            if kept is not None and number not in kept:
+            if chosen is not None and number not in chosen:
                 draft.remove(relation.uuid)
+                lost.append(FoldedFact(stored[relation.uuid]))
                 continue
             twin = next((each for each in draft.all(Relation) if _is_twin(each, relation)), None)
             if twin is None:
                 draft.put(relation)
-            else:
-                draft.fold(_folded(twin, relation), relation.uuid)
-    absorbed = pieces.identity.absorbed
-    for episode in pieces.known.episodes_of_merged:
-        entities = list(dict.fromkeys(absorbed.get(uuid, uuid) for uuid in episode.entities))
-        draft.put(episode.revise(entities=entities))
+                continue
+            folded = _folded(twin, relation)
+            draft.fold(folded, relation.uuid)
+            both = tuple(uuid for uuid in relation.episodes if uuid in twin.episodes)
+            lost.append(FoldedFact(stored[relation.uuid], twin.uuid, both, _filled(twin, folded)))
+    return lost
+
+
+def _filled(before: Relation, after: Relation) -> tuple[str, ...]:
+    """Return what a fact took over from one folded into it: times, and qualifiers under a dotted name."""
+    times = (name for name in ("valid_since", "stated_until") if getattr(before, name) != getattr(after, name))
+    return (*times, *(f"qualifiers.{name}" for name in after.qualifiers if name not in before.qualifiers))
 
 
 def _is_twin(first: Relation, second: Relation) -> bool:

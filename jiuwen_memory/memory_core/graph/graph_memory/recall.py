@@ -9,7 +9,7 @@ from operator import or_
 from typing import TypeVar
 
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.foundation.store.graph.base import SearchQuery
+from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -366,7 +366,7 @@ def _of_type(objects: Sequence[BaseGraphObject], kind: type[Object]) -> list[Obj
     return [each for each in objects if isinstance(each, kind)]
 
 
-async def recall_loose_ends(draft: Draft, request: AddRequest, services: Services) -> LooseEnds:
+async def recall_loose_ends(draft: Draft, user_id: str, store: GraphStore) -> LooseEnds:
     """Return what refers to facts that the draft folds, drops or dates anew; most texts do none of that."""
     disturbed = draft.disturbed()
     if not disturbed:
@@ -374,22 +374,22 @@ async def recall_loose_ends(draft: Draft, request: AddRequest, services: Service
     ids = [relation.uuid for relation in disturbed]
     ends = list(dict.fromkeys(end for relation in disturbed for end in (relation.lhs, relation.rhs)))
     facts, links, entities = await together(
-        _relations_where(_touching(ends) & lt("expired_at", OPEN_END), request, services),
-        _relations_where(eq("ends", "relation") & (in_list("lhs", ids) | in_list("rhs", ids)), request, services),
-        services.store.query(ENTITY_COLLECTION, user=filter_user(request.user_id), ids=ends, consistency="strong"),
+        _relations_where(_touching(ends) & lt("expired_at", OPEN_END), user_id, store),
+        _relations_where(eq("ends", "relation") & (in_list("lhs", ids) | in_list("rhs", ids)), user_id, store),
+        store.query(ENTITY_COLLECTION, user=filter_user(user_id), ids=ends, consistency="strong"),
     )
     known = {each.uuid for each in facts}
     named = {uuid for each in (*facts, *draft.all(Relation)) for uuid in each.superseded_by}
     missing = [uuid for uuid in named if uuid not in known and uuid not in draft]
-    superseding = await services.store.query(
-        RELATION_COLLECTION, user=filter_user(request.user_id), ids=missing, consistency="strong"
+    superseding = await store.query(
+        RELATION_COLLECTION, user=filter_user(user_id), ids=missing, consistency="strong"
     )
     return LooseEnds(facts, tuple(_of_type(superseding, Relation)), links, tuple(_of_type(entities, Entity)))
 
 
-async def _relations_where(expr: QueryExpr, request: AddRequest, services: Services) -> tuple[Relation, ...]:
-    found = await services.store.query(
-        RELATION_COLLECTION, user=filter_user(request.user_id), expr=expr, consistency="strong"
+async def _relations_where(expr: QueryExpr, user_id: str, store: GraphStore) -> tuple[Relation, ...]:
+    found = await store.query(
+        RELATION_COLLECTION, user=filter_user(user_id), expr=expr, consistency="strong"
     )
     return tuple(_of_type(found, Relation))
 

@@ -21,7 +21,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 from jiuwen_memory.memory_core.graph.graph_memory.traces import Traces, entry_texts, leaves
 
 TEXT_FIELDS: Final = ("content", "name", "aliases", "speakers", "sources", "source", "session_id", "idempotency_key")
-DOCUMENT_FIELDS: Final = ("attributes", "qualifiers", "metadata", "extra", "merged_from")
+DOCUMENT_FIELDS: Final = ("attributes", "qualifiers", "metadata", "extra")
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,11 @@ def _texts(each: BaseGraphObject) -> Iterator[tuple[str, str]]:
             yield name, text
     for name in DOCUMENT_FIELDS:
         value = getattr(each, name, {})
-        for text in entry_texts(value) if isinstance(value, dict) else leaves(value):
+        for text in entry_texts(value):
             yield name, text
+    for said in record_texts(getattr(each, "merged_from", ())):
+        for text in leaves(said):
+            yield "merged_from", text
 
 
 def resolve_settled(

@@ -73,13 +73,14 @@ DEFAULT_SEARCH = SearchStrategy(
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What is looked for in one collection, and for whom."""
+    """What is looked for in one collection, and for whom; `scope` says where it must have been learnt."""
 
     collection: str
     text: str
     vector: Sequence[float]
     users: tuple[str, ...]
     config: SearchConfig
+    scope: QueryExpr | None = None
 
     @property
     def user(self) -> QueryExpr:
@@ -90,9 +91,10 @@ class SearchRequest:
     def conditions(self) -> QueryExpr | None:
         """What else a result must fulfil: among relations only facts are found unless the filter names a kind."""
         given = self.config.filter_expr
-        if self.collection != RELATION_COLLECTION or (given and "kind" in given.fields()):
-            return given
-        return chain_filters(given, eq("kind", "fact"))
+        conditions = [each for each in (given, self.scope) if each is not None]
+        if self.collection == RELATION_COLLECTION and not (given and "kind" in given.fields()):
+            conditions.append(eq("kind", "fact"))
+        return chain_filters(*conditions) if conditions else None
 
     @property
     def pool(self) -> int:

@@ -47,7 +47,7 @@ class Traces:
         if self.words and not self.words.isdisjoint(search_tokens(text).split()):
             return True
         folded = normalise_name(text) if self.phrases else ""
-        return any(_occurs(phrase, folded) for phrase in self.phrases)
+        return any(occurs(phrase, folded) for phrase in self.phrases)
 
     def quote(self, text: str) -> str:
         """Return the first sentence that holds any of them."""
@@ -121,7 +121,7 @@ def kept_entries(
     }
 
 
-def _occurs(phrase: str, text: str) -> bool:
+def occurs(phrase: str, text: str) -> bool:
     """Tell whether a phrase stands in a text as whole words; between Chinese characters there is no telling."""
     start = text.find(phrase)
     while start >= 0:

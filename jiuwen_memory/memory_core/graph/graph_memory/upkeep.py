@@ -11,6 +11,17 @@ from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport, check_graph, recall_users
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold, MemoryCore
+from jiuwen_memory.memory_core.graph.graph_memory.evidence import (
+    Event,
+    Origin,
+    Span,
+    TripleOrder,
+    TripleQuestion,
+    Triples,
+    recall_scope,
+    recall_timeline,
+    recall_triples,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.forget import (
     DeletionServices,
     delete_before,
@@ -45,15 +56,72 @@ class Upkeep(MemoryCore):
         users = parse_user_ids(user_id, self.config.db_storage_config)
         return await self._store.query(collection, user=filter_user(users), ids=[ids] if isinstance(ids, str) else ids)
 
-    async def objects(self, collection: str, user_id: str) -> AsyncIterator[BaseGraphObject]:
-        """Go through all of a user's objects in a collection, newest first, a page at a time."""
+    async def objects(
+        self, collection: str, user_id: str, *, source: str | None = None, session_id: str | None = None
+    ) -> AsyncIterator[BaseGraphObject]:
+        """Go through a user's objects in a collection, newest first, a page at a time.
+
+        `source` and `session_id` leave only what was learnt from there.
+        """
+        origin = Origin(source, session_id)
         user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
-        listed = await self._store.query(collection, user=user, output_fields=["uuid", "created_at"])
+        scope = await recall_scope(origin, [collection], user=user, store=self._store)
+        listed = await self._store.query(
+            collection, user=user, expr=scope.get(collection), output_fields=["uuid", "created_at"]
+        )
         listed.sort(key=lambda each: (-each.created_at, each.uuid))
         for start in range(0, len(listed), PAGE):
             ids = [each.uuid for each in listed[start : start + PAGE]]
             for each in await self._store.query(collection, user=user, ids=ids):
                 yield each
+
+    async def triples(
+        self,
+        user_id: str,
+        *,
+        subject: str | None = None,
+        predicate: str | None = None,
+        object: str | None = None,
+        as_of: datetime | None = None,
+        source: str | None = None,
+        order_by: TripleOrder = "last_mentioned",
+        limit: int | None = None,
+        fuzzy: bool = False,
+    ) -> Triples:
+        """Return a user's facts as subject, predicate and object, with their counts and where they were said.
+
+        Args:
+            user_id: whose facts they are.
+            subject, object: a name or an alias; case, width and spacing do not count.
+            predicate: the short name of the relation.
+            as_of: only what held at this moment, as far as is known; without a zone it is UTC.
+            source: only what was learnt from this source.
+            order_by: `last_mentioned` and `mentions` put the latest and the most first, `first_mentioned` and
+                `valid_since` the earliest.
+            limit: how many to return at most.
+            fuzzy: names may also share half their words, or most of their characters; with an embedder attached, it
+                helps to find them.
+        """
+        question = TripleQuestion(subject, predicate, object, as_of, source, order_by, limit, fuzzy)
+        user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
+        embedder = self._embedder() if fuzzy and self._store.embedder else None
+        return await recall_triples(question, user=user, store=self._store, embedder=embedder)
+
+    async def timeline(
+        self,
+        user_id: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session_id: str | None = None,
+        source: str | None = None,
+    ) -> list[Event]:
+        """Return what happened, earliest first: episodes, and facts that begin or end, between two moments.
+
+        Both moments are included; without a zone they are UTC. What has no known time is left out.
+        """
+        user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
+        return await recall_timeline(Span(since, until), Origin(source, session_id), user=user, store=self._store)
 
     async def recover(self, user_id: str | None = None) -> RecoveryReport:
         """Finish interrupted writes of one user, or of everyone, and tell what was done.

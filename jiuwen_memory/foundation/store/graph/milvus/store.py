@@ -42,6 +42,7 @@ from jiuwen_memory.foundation.store.graph.milvus.rows import (
     chunks,
     fetch_by_ids,
     fetch_matching,
+    looked_up,
     plain_row,
 )
 from jiuwen_memory.foundation.store.graph.milvus.schema import prepare_collection
@@ -189,11 +190,17 @@ class MilvusGraphStore:
         )
         if conditions is None or not limit or not queries:
             return [[] for _ in queries]
-        written = render(conditions)
-        return await self._connection.read(
-            f"Searching {collection}",
-            lambda client: run_hybrid(client, request, written_filter=written, columns=columns, config=self.config),
-        )
+        settings = {"timeout": self.config.timeout, "consistency_level": CONSISTENCY["session"]}
+
+        def find(client: Any) -> list[list[Hit]]:
+            within: QueryExpr | bool = conditions
+            if self._connection.is_lite:
+                within = looked_up(client, collection, conditions, columns=columns, settings=settings)
+            if isinstance(within, bool):
+                return [[] for _ in queries]
+            return run_hybrid(client, request, written_filter=render(within), columns=columns, config=self.config)
+
+        return await self._connection.read(f"Searching {collection}", find)
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:
         """Return how many rows of this user there are."""
