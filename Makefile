@@ -51,7 +51,7 @@ test: $(VENV)/.installed-dev ## lint, type check and run every test, as CI does
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
 
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## measure against the budgets (a report, not a test)
@@ -84,7 +84,7 @@ lock: $(BIN)/python ## write constraints.txt anew, with the newest releases that
 test-latest: $(BIN)/python ## run the tests against the newest releases, in a venv of their own
 	$(BIN)/python -m venv --clear .venv-latest
 	.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,examples,dev]'
-	.venv-latest/bin/pytest
+	.venv-latest/bin/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: audit
 audit: $(BIN)/python ## look up the releases in constraints.txt among known weaknesses (asks PyPI)

@@ -2,8 +2,9 @@
 
 from jiuwen_memory.foundation.llm import Model
 from jiuwen_memory.foundation.llm.schema.config import ModelClientConfig, ModelRequestConfig
-from jiuwen_memory.foundation.locks import InProcessLocks, UserLocks
+from jiuwen_memory.foundation.locks import InProcessLocks, Lease, UserLocks
 from jiuwen_memory.foundation.ports import Embedding, Reranker
+from jiuwen_memory.foundation.redis_locks import RedisUserLocks
 from jiuwen_memory.foundation.store.graph import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -21,8 +22,12 @@ from jiuwen_memory.foundation.store.graph.index_field import MilvusAUTO, MilvusF
 from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig, WeightedRankConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, RelationDef
+from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
+from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.memory_core.graph.graph_memory.upkeep import RecoveryReport
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig, RerankerConfig
 from jiuwen_memory.retrieval.embedding.api_embedding import APIEmbedding
 from jiuwen_memory.retrieval.embedding.local_embedding import LocalEmbedding
@@ -35,6 +40,8 @@ __all__ = [
     "APIEmbedding",
     "APIReranker",
     "AddMemStrategy",
+    "CheckReport",
+    "DeletionReceipt",
     "Embedding",
     "EmbeddingConfig",
     "Entity",
@@ -49,6 +56,7 @@ __all__ = [
     "GraphStoreIndexConfig",
     "GraphStoreStorageConfig",
     "InProcessLocks",
+    "Lease",
     "LocalEmbedding",
     "MilvusAUTO",
     "MilvusFLAT",
@@ -57,11 +65,15 @@ __all__ = [
     "Model",
     "ModelClientConfig",
     "ModelRequestConfig",
+    "PendingAdd",
     "RRFRankConfig",
+    "RecoveryReport",
+    "RedisUserLocks",
     "Relation",
     "RelationDef",
     "Reranker",
     "RerankerConfig",
+    "ResumedAdd",
     "SearchConfig",
     "UserLocks",
     "WeightedRankConfig",

@@ -68,6 +68,12 @@ class FaultyJournal:
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
         return await self._journal.unfinished(user_id)
 
+    async def clear(self, user_id: str) -> None:
+        fails = self._faults.count("journal.clear")
+        _fail(fails and not self._faults.after)
+        await self._journal.clear(user_id)
+        _fail(fails)
+
 
 class FaultyStore:
     """Does what the store inside does, but for the one call that its faults name."""
@@ -149,6 +155,7 @@ class FaultyStore:
         pool: int = 100,
         expr: QueryExpr | None = None,
         output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
     ) -> list[list[Hit]]:
         return await self._store.search(
             collection,
@@ -159,6 +166,7 @@ class FaultyStore:
             pool=pool,
             expr=expr,
             output_fields=output_fields,
+            consistency=consistency,
         )
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:

@@ -101,6 +101,7 @@ def taught(**options: Any) -> Taught:
 
 async def all_entities(memory: GraphMemory, user: str = "ann") -> dict[str, Entity]:
     """Return a user's entities by name; two of one name are an error."""
+    await memory.db_backend.refresh()
     found = [each async for each in memory.objects(ENTITY_COLLECTION, user) if isinstance(each, Entity)]
     by_name = {each.name: each for each in found}
     assert len(by_name) == len(found), [each.name for each in found]
@@ -109,6 +110,7 @@ async def all_entities(memory: GraphMemory, user: str = "ann") -> dict[str, Enti
 
 async def all_relations(memory: GraphMemory, user: str = "ann", *, kind: str = "fact") -> dict[str, Relation]:
     """Return a user's relations of a kind by their sentence; two of one sentence are an error."""
+    await memory.db_backend.refresh()
     found = [
         each
         async for each in memory.objects(RELATION_COLLECTION, user)
@@ -121,6 +123,7 @@ async def all_relations(memory: GraphMemory, user: str = "ann", *, kind: str = "
 
 async def all_episodes(memory: GraphMemory, user: str = "ann") -> list[Episode]:
     """Return a user's episodes."""
+    await memory.db_backend.refresh()
     return [each async for each in memory.objects(EPISODE_COLLECTION, user) if isinstance(each, Episode)]
 
 

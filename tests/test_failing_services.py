@@ -336,7 +336,7 @@ async def test_a_search_goes_on_after_a_failure_that_passes(server: AimedServer,
             server.aim(target, PASSING[name])
             found[target] = await memory.search("Heron", "ann", "ranked", relation=False, episode=False)
 
-    assert [hits[ENTITY_COLLECTION][0][1].content for hits in found.values()] == [""] * 2
+    assert [hits[ENTITY_COLLECTION][0][1].content for hits in found.values()] == ["Ada keeps a heron."] * 2
     assert len(server.hits("rerank")) == 2
 
 

@@ -439,7 +439,7 @@ async def damage(world: World, own: str, other: str, theirs: Sequence[BaseGraphO
     ]
     await store.upsert(ENTITY_COLLECTION, [pointing])
     await store.upsert(RELATION_COLLECTION, edges)
-    await store.flush(COLLECTIONS)
+    await store.refresh()
     return [pointing, *edges]
 
 
@@ -458,6 +458,7 @@ def test_damage_that_points_at_another_users_rows_does_not_open_them(world: Worl
 
     async def check() -> None:
         await tell(world, other, "The kestrel is a bird.")
+        await world.memory.db_backend.refresh()
         theirs = [row for each in COLLECTIONS for row in [r async for r in world.memory.objects(each, other)]]
         before = await rows_of(world, other)
         broken = await damage(world, own, other, theirs)

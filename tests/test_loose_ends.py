@@ -163,3 +163,19 @@ async def test_older_episodes_than_a_fused_entity_can_list_keep_its_id_which_the
 
     assert {each.collection for each in found.findings} <= {"EPISODE_COLLECTION"}
     assert (await checked(mind)).is_clean
+
+
+async def test_a_superseded_fact_that_a_later_text_only_passes_by_stays_superseded() -> None:
+    mind = taught()
+    oslo = ("Ida", "lives in", "Oslo", "Ida lives in Oslo.")
+    bergen = ("Ida", "lives in", "Bergen", "Ida lives in Bergen.")
+    chess = ("Ida", "plays", "Chess", "Ida plays chess.")
+    people = {"Ida": "Human", "Oslo": "Entity", "Bergen": "Entity", "Chess": "Entity"}
+    await mind.learn("Ida lives in Oslo.", types=people, said=[oslo])
+    await mind.learn("Ida now lives in Bergen.", types=people, said=[bergen], contradicts={bergen[3]: [oslo[3]]})
+
+    await mind.learn("Ida plays chess.", types=people, said=[chess])
+
+    relations = await all_relations(mind.memory)
+    assert relations[oslo[3]].superseded_by == [relations[bergen[3]].uuid]
+    assert relations[oslo[3]].expired_at is not None

@@ -128,15 +128,28 @@ async def test_each_user_sees_their_own_waiting_adds_oldest_first() -> None:
     assert [each.text for each in await memory.pending("ben")] == ["Two."]
 
 
-async def test_the_same_input_that_fails_again_waits_once_with_the_newest_reason() -> None:
+async def test_an_input_that_can_be_recognised_waits_once_with_the_newest_reason() -> None:
     memory = memory_of(GONE, ModelServiceError("Still gone.", retryable=False))
 
     for _ in range(2):
         with pytest.raises(LLMCallError):
-            await add(memory, "Tom sings.")
+            await add(memory, "Tom sings.", reference_time=MAY)
     (pending,) = await memory.pending("ann")
 
     assert "Still gone." in pending.reason
+
+
+async def test_an_input_that_cannot_be_recognised_waits_once_for_each_failure_and_a_success_clears_all() -> None:
+    memory = memory_of(GONE, GONE)
+    for _ in range(2):
+        with pytest.raises(LLMCallError):
+            await add(memory, "Tom sings.")
+    waiting = await memory.pending("ann")
+
+    await add(memory, "Tom sings.")
+
+    assert [each.text for each in waiting] == ["Tom sings."] * 2
+    assert await memory.pending("ann") == []
 
 
 async def test_what_waits_holds_no_secret() -> None:
@@ -174,14 +187,17 @@ async def test_an_add_is_raised_as_it_failed_when_the_journal_fails_too() -> Non
     assert await memory.pending("ann") == []
 
 
-async def test_a_waiting_add_of_another_version_is_an_error_and_stays() -> None:
-    memory = memory_of()
+async def test_a_waiting_add_that_cannot_be_read_is_an_error_of_its_own_and_stays() -> None:
+    memory = memory_of(GONE)
     entry = JournalEntry(plan_id="p", user_id="ann", kind="pending", payload='{"text": 3}', created_at=1)
     await memory.db_backend.journal.put(entry)
+    with pytest.raises(LLMCallError):
+        await add(memory, "Tom sings.")
 
-    with pytest.raises(JournalError, match="cannot be read"):
-        await memory.resume("ann")
+    damaged, good = await memory.resume("ann")
 
+    assert isinstance(damaged.error, JournalError) and damaged.pending is None
+    assert good.error is None
     assert await memory.db_backend.journal.entries("ann") == [entry]
 
 
@@ -256,7 +272,7 @@ async def test_what_fails_again_stays_and_the_others_are_done() -> None:
 
     results = await memory.resume()
 
-    assert sorted((each.pending.text, each.error is None) for each in results) == [
+    assert sorted((each.pending.text, each.error is None) for each in results if each.pending) == [
         ("Bad.", False),
         ("Good, too.", True),
         ("Good.", True),

@@ -422,7 +422,7 @@ async def test_expansion_of_relations_brings_in_facts_that_share_an_end() -> Non
         assert len(found[RELATION_COLLECTION]) == expected
 
 
-async def test_a_neighbour_must_pass_the_threshold_and_the_filter() -> None:
+async def test_a_neighbour_must_pass_the_threshold_and_the_filter_but_may_lead_on_without() -> None:
     mind = await chain()
     words = RRFRankConfig(name_dense=False, content_dense=False)
     shared: dict[str, Any] = {"top_k": 10, "rank_config": words, "bfs_depth": 2}
@@ -432,7 +432,7 @@ async def test_a_neighbour_must_pass_the_threshold_and_the_filter() -> None:
     mind.memory.register_search_strategy("filtered", search_entity=filtered)
 
     assert await names(mind.memory, "zzzz", "strict") == ["Aster"]
-    assert await names(mind.memory, "zzzz", "filtered") == ["Aster"]
+    assert await names(mind.memory, "zzzz", "filtered") == ["Aster", "Cedar"]
 
 
 async def test_bfs_k_bounds_the_neighbours_of_a_hop() -> None:

@@ -238,7 +238,7 @@ async def test_a_strict_store_shows_a_write_after_a_flush_or_to_a_strong_read() 
     assert await listed(store) == []
     assert await listed(store, ids=["1"]) == []
     await store.upsert(ENTITY_COLLECTION, [entity("b", uuid="2")])
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
     assert await listed(store) == ["a", "b"]
 
 

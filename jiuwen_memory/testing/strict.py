@@ -98,10 +98,8 @@ class StrictStore:
         self._remember(collection, list(before), before)
 
     async def flush(self, collections: Sequence[str]) -> None:
-        """Flush the store inside, and show all changes of the collections."""
+        """Flush the store inside; that shows nothing, as a server is not flushed."""
         await self._store.flush(collections)
-        for collection in collections:
-            self._changes[collection].clear()
 
     async def query(
         self,
@@ -150,11 +148,12 @@ class StrictStore:
         pool: int = 100,
         expr: QueryExpr | None = None,
         output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
     ) -> list[list[Hit]]:
         """Return each query's hits; a row replaced a moment ago has its new score and its old content."""
         for value, what in ((limit, "limit"), (pool, "pool"), (len(queries), "number of queries")):
             _check_window(value, what)
-        hidden = self._hidden(collection)
+        hidden = {} if consistency == "strong" else self._hidden(collection)
         answers = await self._store.search(
             collection,
             queries,
@@ -164,6 +163,7 @@ class StrictStore:
             pool=pool,
             expr=expr,
             output_fields=output_fields,
+            consistency=consistency,
         )
         return [[hit for hit in (_as_before(hit, hidden) for hit in hits) if hit is not None] for hits in answers]
 

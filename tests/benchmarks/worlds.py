@@ -104,7 +104,7 @@ async def fill(store: GraphStore, embedder: WordEmbedder, *, size: int, degree: 
     for objects in (_entities(size, degree), _relations(size, degree), _episodes(size)):
         for batch in _batches(objects):
             await store.upsert(batch[0].collection, [_embedded(each, embedder) for each in batch])
-            await store.flush([batch[0].collection])
+            await store.refresh()
 
 
 def _embedded(each: BaseGraphObject, embedder: WordEmbedder) -> BaseGraphObject:

@@ -87,7 +87,7 @@ async def test_a_filter_finds_what_it_says(store: GraphStore, expr: QueryExpr, e
 
 async def test_a_search_keeps_to_its_filter_and_its_owner(store: GraphStore) -> None:
     await store.upsert(ENTITY_COLLECTION, ROWS)
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
 
     async def found(expr: QueryExpr | None) -> list[str]:
         hits = await store.search(
@@ -104,6 +104,8 @@ async def test_a_search_keeps_to_its_filter_and_its_owner(store: GraphStore) -> 
     assert await found(eq("obj_type", "Drink")) == ["1", "3"]
     assert await found(eq("uuid", "1") | eq("user_id", "bob")) == ["1"]
     assert await found(in_list("uuid", [])) == []
+    assert await found(array_contains("aliases", "o'tea") | eq("uuid", "3")) == ["1", "3"]
+    assert await found(array_contains("aliases", "nothing")) == []
 
 
 async def test_one_range_asks_for_what_held_at_a_moment(store: GraphStore) -> None:

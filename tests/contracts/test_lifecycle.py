@@ -91,7 +91,7 @@ async def test_a_store_serves_two_loops_in_two_threads_at_once(backend: Backend)
     async def write(prefix: str) -> None:
         for number in range(5):
             await store.upsert(ENTITY_COLLECTION, [entity(f"{prefix}{number}")])
-            await store.flush([ENTITY_COLLECTION])
+            await store.refresh()
 
     with ThreadPoolExecutor(2) as threads:
         await together(*(off_loop(threads, asyncio.run, write(prefix)) for prefix in "ab"), write("c"))
@@ -102,7 +102,7 @@ async def test_a_store_serves_two_loops_in_two_threads_at_once(backend: Backend)
 async def test_many_writes_and_flushes_at_once_lose_nothing(store: GraphStore) -> None:
     async def write(number: int) -> None:
         await store.upsert(ENTITY_COLLECTION, [entity(f"{number:02}")])
-        await store.flush([ENTITY_COLLECTION])
+        await store.refresh()
 
     await together(*(write(number) for number in range(20)))
 

@@ -192,7 +192,7 @@ async def test_ids_of_another_user_are_neither_read_nor_deleted(store: GraphStor
 
 async def test_ids_decide_the_order_and_repeated_or_unknown_ones_do_no_harm(store: GraphStore) -> None:
     await store.upsert(ENTITY_COLLECTION, [entity(str(n), uuid=str(n), mention_count=n) for n in range(1200)])
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
     ids = [str(n) for n in range(1100, 0, -1)]
 
     found = await store.query(ENTITY_COLLECTION, user=ANN, ids=["nobody", *ids, *ids])
@@ -246,7 +246,7 @@ async def test_only_named_columns_are_read_but_an_object_stays_itself(store: Gra
 
 async def test_a_limit_bounds_the_rows(store: GraphStore) -> None:
     await store.upsert(ENTITY_COLLECTION, [entity(str(n)) for n in range(5)])
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
 
     assert len(await store.query(ENTITY_COLLECTION, user=ANN, limit=2)) == 2
     assert await store.query(ENTITY_COLLECTION, user=ANN, limit=0) == []
@@ -326,7 +326,7 @@ async def test_every_collection_is_counted_by_owner(store: GraphStore) -> None:
 
 async def test_writing_nothing_is_fine(store: GraphStore, backend: Backend) -> None:
     await store.upsert(ENTITY_COLLECTION, [])
-    await store.flush([])
+    await store.refresh()
     await store.refresh()
 
     assert await backend.make().count(ENTITY_COLLECTION, user=ANN) == 0

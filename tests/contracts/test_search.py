@@ -62,7 +62,7 @@ def ids(hits: list[Hit]) -> list[str]:
 @pytest.fixture
 async def filled(store: GraphStore) -> GraphStore:
     await store.upsert(ENTITY_COLLECTION, ROWS)
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
     return store
 
 
@@ -84,7 +84,7 @@ async def test_every_metric_puts_the_nearest_first_with_the_stated_score(
 ) -> None:
     store = backend.make(db_embed_config=GraphStoreIndexConfig(distance_metric=metric))
     await store.upsert(ENTITY_COLLECTION, ROWS)
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
     raw = {"cosine": [1.0, 0.6, 0.0], "euclidean": [0.0, 0.8, 2.0], "dot": [1.0, 0.6, 0.0]}[metric]
 
     hits = await search(store, NAMES, SearchQuery("", EAST))
@@ -201,7 +201,7 @@ async def test_words_are_found_in_chinese_and_english(store: GraphStore, query: 
             relation("李四住在北京", uuid="3"),
         ],
     )
-    await store.flush([RELATION_COLLECTION])
+    await store.refresh()
 
     hits = await store.search(RELATION_COLLECTION, [SearchQuery(query)], user=ANN, rank=RRFRankConfig(), limit=3)
 
@@ -210,7 +210,7 @@ async def test_words_are_found_in_chinese_and_english(store: GraphStore, query: 
 
 async def test_episodes_and_relations_are_searched_by_content(store: GraphStore) -> None:
     await store.upsert(EPISODE_COLLECTION, [episode("we talked about tea", content_embedding=EAST), episode("other")])
-    await store.flush([EPISODE_COLLECTION])
+    await store.refresh()
 
     hits = await store.search(
         EPISODE_COLLECTION, [SearchQuery("tea", EAST)], user=ANN, rank=RRFRankConfig(k=40), limit=2
@@ -238,6 +238,6 @@ async def test_queries_must_be_alike_and_fit_the_store(store: GraphStore) -> Non
 async def test_every_index_type_finds_the_nearest(backend: Backend, index: VectorField) -> None:
     store = backend.make(db_embed_config=GraphStoreIndexConfig(index_type=index))
     await store.upsert(ENTITY_COLLECTION, ROWS)
-    await store.flush([ENTITY_COLLECTION])
+    await store.refresh()
 
     assert ids(await search(store, NAMES, SearchQuery("", EAST)))[0] == "1"

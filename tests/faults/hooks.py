@@ -63,6 +63,9 @@ class HookedJournal:
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
         return await self._hooks.around("journal.unfinished", lambda: self._journal.unfinished(user_id))
 
+    async def clear(self, user_id: str) -> None:
+        await self._hooks.around("journal.clear", lambda: self._journal.clear(user_id))
+
 
 class HookedStore:
     """Does what the store inside does; `hooked-memory` and `hooked-milvus` are its backends."""

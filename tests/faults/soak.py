@@ -134,14 +134,14 @@ class Soak:
         self.told.append(told)
         await self.tell(told)
 
-    async def tell(self, told: Told) -> None:
-        """Tell a text, perhaps not for the first time; now and then the caller does not wait for the end."""
+    async def tell(self, told: Told, *, cancelled: float = CANCELLED) -> None:
+        """Tell a text, perhaps not for the first time; a share of the callers does not wait for the end."""
         adding = asyncio.ensure_future(
             self.memory.add_memory(
                 EpisodeType.DOCUMENT, told.user, told.text, reference_time=MAY.replace(microsecond=told.number % 10**6)
             )
         )
-        if self.source.random() < CANCELLED:
+        if self.source.random() < cancelled:
             asyncio.get_running_loop().call_later(self.source.uniform(0, 0.5), adding.cancel)
         try:
             update: GraphMemUpdate | None = await asyncio.shield(adding)
@@ -215,7 +215,7 @@ async def settle(soak: Soak) -> None:
         if told.deleted:
             await soak.memory.delete_episode(told.user, str(told.uuid))
         elif told.uuid is None:
-            await soak.tell(told)
+            await soak.tell(told, cancelled=0.0)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,8 @@ async def judge(soak: Soak) -> Verdict:
         rows += sum(found.values()) + len(nodes) + len(edges)
     report = await soak.memory.check()
     pending = [user for user in soak.users if await soak.memory.pending(user)]
-    findings = (*map(str, report.findings), *(f"{user} has pending adds" for user in pending))
+    unsure = [f"{each.text!r} was not acknowledged" for each in soak.told if each.uuid is None]
+    findings = (*map(str, report.findings), *(f"{user} has pending adds" for user in pending), *unsure)
     return Verdict(lost, doubled, returned, findings, episodes, rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
@@ -27,7 +27,7 @@ class BaseStrategy(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     top_k: int = Field(default=3, ge=1)
-    min_score: float | None = None
+    min_score: Annotated[float, Field(allow_inf_nan=False)] | None = None
     rank_config: SerializeAsAny[BaseRankConfig] = Field(default_factory=RRFRankConfig)
 
     @model_validator(mode="before")
@@ -72,7 +72,7 @@ class AddMemStrategy(BaseModel):
         merge_relations: ask whether new facts repeat or contradict stored ones.
         merge_filter: ask which facts still make sense after entities were fused.
         chunk_tokens: the longest text of one model call; longer inputs are split.
-        batch_items: items per extraction or summary question.
+        batch_items: entities per question for summaries.
         judge_items: items per judgement (same or not?); 1 asks about each pair in a question of its own.
         keep_failed: keep the input of an add that fails for good in the journal, for `resume`.
         max_llm_calls: requests to the model per add, retries included (None: no limit); what is left out is reported.
@@ -117,6 +117,10 @@ class AddMemStrategy(BaseModel):
         """Return the language a question is asked in."""
         return "cn" if getattr(self, f"chinese_{question}") else language
 
+    def dedupe_language(self, language: Language) -> Language:
+        """Return the language of questions about equal entities: Chinese if wanted so, else that of judgements."""
+        return "cn" if self.chinese_entity_dedupe else self.pair_language(language)
+
     def pair_language(self, language: Language) -> Language:
         """Return the language of judgements: English for single pairs, where small models judge far better in it."""
         return "en" if self.judge_items == 1 else language
@@ -134,7 +138,7 @@ class SearchConfig(BaseStrategy):
         filter_expr: a further condition on the rows.
         output_fields: columns to return (None: all but vectors); what an object needs to be whole is always read.
         rerank: let the attached reranker order the candidates.
-        language: language handed to backend and reranker.
+        language: language handed to the reranker; the store's search knows no languages.
     """
 
     bfs_k: int = Field(default=3, ge=1)

@@ -66,6 +66,9 @@ class Journal(Protocol):
     async def drop_unfinished(self, user_id: str) -> int:
         """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
 
+    async def clear(self, user_id: str) -> None:
+        """Remove everything of this user, damaged or not, without reading it."""
+
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
         """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed.
 
@@ -143,11 +146,13 @@ class GraphStore(Protocol):
         pool: int = 100,
         expr: QueryExpr | None = None,
         output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
     ) -> list[list[Hit]]:
         """Return for each query its best `limit` hits, best first, after fusing the channels `rank` uses.
 
         `pool` is how many hits each channel brings. A query without words skips BM25, one without a vector the dense
-        channels; either all queries of a call have a vector or none has.
+        channels; either all queries of a call have a vector or none has. Rows that are to be written again must be
+        read with `strong` consistency: another process may have changed them a moment ago.
         """
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:

@@ -40,7 +40,7 @@ class GraphConfig(BaseModel):
     name: str = ""
     token: str = Field(default="", repr=False)
     backend: str = "milvus"
-    timeout: float = Field(default=15.0, gt=0)
+    timeout: float = Field(default=15.0, gt=0, allow_inf_nan=False)
     extras: dict[str, Any] = Field(default_factory=dict, repr=False)
     max_concurrent: int = Field(default=DEFAULT_WORKER_NUM, ge=1)
     embed_dim: int = Field(default=512, ge=32)

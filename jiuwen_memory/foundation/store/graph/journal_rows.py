@@ -54,8 +54,10 @@ def cut_payload(payload: str, limit: int = PAYLOAD_LIMIT) -> list[str]:
 def assemble_entries(rows: Iterable[Row]) -> list[JournalEntry]:
     """Return the entries that rows make up, oldest first; chunks that no entry claims are passed over.
 
+    A pending entry whose chunks do not add up comes without its text.
+
     Raises:
-        JournalError: the chunks of an entry do not add up.
+        JournalError: the chunks of a header do not add up.
     """
     chunks: dict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
     counting: list[Row] = []
@@ -90,13 +92,13 @@ def _claim(row: Row) -> tuple[str, str, str]:
 
 
 def _entry(row: Row, chunks: Mapping[int, str]) -> JournalEntry:
-    count = row["extra"]["count"]
     payload = "".join(chunks[number] for number in sorted(chunks))
-    if sorted(chunks) != list(range(1, count + 1)):
-        found = ", ".join(map(str, sorted(chunks))) or "none"
-        _refuse(row, f"of its {count} chunks there are: {found}")
-    if hashlib.sha256(payload.encode()).hexdigest() != row["extra"]["sha256"]:
-        _refuse(row, "its text does not have the hash it was written with")
+    damage = _damage(row, chunks, payload)
+    if damage and row["kind"] == "header":
+        _refuse(row, damage)
+    if damage:
+        # What waits to be done again must not keep its user from writing; without its text it cannot be read.
+        payload = ""
     return JournalEntry(
         plan_id=row["plan_id"],
         user_id=row["user_id"],
@@ -104,6 +106,17 @@ def _entry(row: Row, chunks: Mapping[int, str]) -> JournalEntry:
         payload=payload,
         created_at=row["created_at"],
     )
+
+
+def _damage(row: Row, chunks: Mapping[int, str], payload: str) -> str:
+    """Say what is wrong with an entry; nothing if it adds up."""
+    count = row["extra"]["count"]
+    if sorted(chunks) != list(range(1, count + 1)):
+        found = ", ".join(map(str, sorted(chunks))) or "none"
+        return f"of its {count} chunks there are: {found}"
+    if hashlib.sha256(payload.encode()).hexdigest() != row["extra"]["sha256"]:
+        return "its text does not have the hash it was written with"
+    return ""
 
 
 def _refuse(row: Row, reason: str) -> None:

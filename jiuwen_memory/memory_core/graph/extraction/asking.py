@@ -54,9 +54,9 @@ class Ledger:
         )
 
     def warn(self, text: str) -> None:
-        """Note something that the caller should know."""
+        """Note something that the caller should know; it may quote the text, so the log has it for debugging only."""
         self.warnings.append(text)
-        logger.warning("%s", text)
+        logger.debug("%s", text)
 
     @contextmanager
     def asking(self, question: str, *, again: bool = False) -> Iterator[None]:

@@ -22,8 +22,8 @@ from jiuwen_memory.memory_core.graph.extraction.values import (
     Verdict,
     VerdictCase,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.merge_records import fits_document
 from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import (
-    fits_document,
     is_repeat,
     joined_facts,
     summary_target,
@@ -91,9 +91,7 @@ async def ask_entity_duplicates(source: SourceText, names: Names, services: Serv
     question = questions.ask_entity_duplicates(
         source,
         names.cases,
-        language=services.strategy.pair_language(
-            services.strategy.question_language("entity_dedupe", services.language)
-        ),
+        language=services.strategy.dedupe_language(services.language),
         judge_items=services.strategy.judge_items,
         asker=services.asker,
     )
@@ -201,16 +199,15 @@ async def ask_relation_verdicts(
 
 
 def _dated(relation: Relation) -> str:
-    """Return a fact with the time it holds, where that is known."""
-    times = [
-        format_seconds(seconds, offset, precision or "second")
+    """Return a fact with the time it holds, where that is known: from – to, each side empty if unknown."""
+    since, until = (
+        "" if seconds is None else format_seconds(seconds, offset, precision or "second")
         for seconds, offset, precision in (
             (relation.valid_since, relation.offset_since, relation.precision_since),
             (relation.valid_until, relation.offset_until, relation.precision_until),
         )
-        if seconds is not None
-    ]
-    return f"{relation.content_text} ({' – '.join(times)})" if times else relation.content_text
+    )
+    return f"{relation.content_text} ({since} – {until})" if since or until else relation.content_text
 
 
 async def ask_relation_filter(

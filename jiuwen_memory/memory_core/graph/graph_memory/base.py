@@ -20,16 +20,20 @@ from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall
 from jiuwen_memory.memory_core.graph.graph_memory.pending import (
     KEPT,
     PendingAdd,
+    Place,
     ResumedAdd,
-    keep_pending,
+    commit_pending,
     parse_pending,
-    pending_key,
+    pending_place,
+    readable_pending,
+    resolve_waiting,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_update
 from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_repeat, recall_taken
 from jiuwen_memory.memory_core.graph.graph_memory.requests import (
     AddRequest,
     Content,
+    key_warnings,
     parse_request,
     parse_user_id,
     parse_user_ids,
@@ -112,7 +116,8 @@ class GraphMemory(Upkeep):
             reference_time: when it was said (default: now); without a zone it is UTC.
             session_id: groups episodes of one conversation.
             source: where it comes from, kept on everything learnt from it.
-            idempotency_key: a second add with the same key changes nothing.
+            idempotency_key: a second add with the same key changes nothing; other content under it is reported in the
+                update's warnings.
 
         Raises:
             InvalidInputError: something given cannot be used.
@@ -145,34 +150,49 @@ class GraphMemory(Upkeep):
             return await self._add_or_keep(parts, hold=hold)
 
     async def pending(self, user_id: str) -> list[PendingAdd]:
-        """Return this user's adds that failed for good and wait to be done again, oldest first."""
+        """Return this user's adds that failed for good and wait to be done again, oldest first.
+
+        Entries that cannot be read are left out here; `check` lists them.
+        """
         parse_user_id(user_id, self.config.db_storage_config)
-        entries = await self._store.journal.entries(user_id)
-        return [parse_pending(entry) for entry in entries if entry.kind == "pending"]
+        return [each for each in map(readable_pending, await self._waiting(user_id)) if each is not None]
 
     async def resume(self, user_id: str | None = None) -> list[ResumedAdd]:
         """Do failed adds again, of one user or of all; one that fails again stays pending, the others go on."""
-        if user_id is not None:
-            parse_user_id(user_id, self.config.db_storage_config)
-        waiting = [entry for entry in await self._store.journal.entries(user_id) if entry.kind == "pending"]
-        return [result for entry in waiting if (result := await self._resume(entry)) is not None]
+        results: list[ResumedAdd] = []
+        for user in await self._users(user_id):
+            try:
+                waiting = await self._waiting(user)
+            except JiuwenMemoryError as error:
+                results.append(ResumedAdd(user, error=error))
+                continue
+            tried = [await self._resume(entry) for entry in waiting]
+            results.extend(result for result in tried if result is not None)
+        return results
+
+    async def _waiting(self, user_id: str) -> list[JournalEntry]:
+        return [entry for entry in await self._store.journal.entries(user_id) if entry.kind == "pending"]
 
     async def _resume(self, entry: JournalEntry) -> ResumedAdd | None:
         """Do one failed add again, unless somebody else has done it in the meantime."""
-        pending = parse_pending(entry)
-        async with self._hold(pending.user_id, self._embedder()) as hold:
-            if all(each.plan_id != entry.plan_id for each in hold.pending):
-                return None
-            try:
-                update = await self._add_or_keep(pending.requests, hold=hold, key=pending.plan_id)
-            except JiuwenMemoryError as error:
-                return ResumedAdd(pending, error=error)
-        return ResumedAdd(pending, update=update)
+        pending: PendingAdd | None = None
+        try:
+            pending = parse_pending(entry)
+            async with self._hold(pending.user_id, self._embedder()) as hold:
+                if all(each.plan_id != entry.plan_id for each in hold.pending):
+                    return None
+                place = Place(pending.plan_id, pending.key)
+                update = await self._add_or_keep(pending.requests, hold=hold, place=place)
+        except JiuwenMemoryError as error:
+            return ResumedAdd(entry.user_id, pending, error=error)
+        return ResumedAdd(entry.user_id, pending, update=update)
 
-    async def _add_or_keep(self, parts: Sequence[AddRequest], *, hold: Hold, key: str | None = None) -> GraphMemUpdate:
+    async def _add_or_keep(
+        self, parts: Sequence[AddRequest], *, hold: Hold, place: Place | None = None
+    ) -> GraphMemUpdate:
         """Add the parts in order; what fails for good is kept in the journal, and what was kept before is cleared."""
-        key = key or pending_key(parts)
-        waiting = [entry.plan_id for entry in hold.pending if entry.plan_id == key]
+        place = place or pending_place(parts)
+        waiting = resolve_waiting(hold.pending, place)
         strategy = self.extraction_strategy
         budget = Budget(strategy.max_llm_calls, strategy.max_tokens, parts=len(parts))
         total = GraphMemUpdate()
@@ -186,11 +206,13 @@ class GraphMemory(Upkeep):
             except JiuwenMemoryError as error:
                 failure = _part_failure(error, parts[number:], stored)
                 if strategy.keep_failed and isinstance(error, KEPT):
-                    await keep_pending(failure, parts[number:], key=key, journal=self._store.journal)
+                    await commit_pending(failure, parts[number:], place=place, journal=self._store.journal)
                 if failure is error:
                     raise
                 raise failure from error
             total |= update
+            if update.duplicate_of and update.warnings:
+                return total
             stored += [update.duplicate_of] if update.duplicate_of else [each.uuid for each in update.added_episode]
         return total
 
@@ -202,7 +224,7 @@ class GraphMemory(Upkeep):
         if repeated is not None:
             for plan_id in settled:
                 await self._store.journal.remove(plan_id, part.user_id)
-            return GraphMemUpdate(duplicate_of=repeated.uuid)
+            return GraphMemUpdate(duplicate_of=repeated.uuid, warnings=key_warnings(part, repeated))
         planned = await plan_update(part, services)
         if not services.strategy.skip_uuid_dedupe:
             planned = with_fresh_ids(planned, await recall_taken(planned, services))
@@ -296,9 +318,11 @@ def _part_failure(error: JiuwenMemoryError, rest: Sequence[AddRequest], stored: 
     """Return the error itself, or one that names the parts which are stored already."""
     if not stored:
         return error
+    again = "Call resume()"
+    if rest[0].is_repeatable or rest[0].idempotency_key:
+        again += ", or add the same content again with the same reference_time or idempotency_key"
     return PartFailedError(
-        f"Part {rest[0].part} of {rest[0].parts} failed ({error}); the parts before it are stored. "
-        "Call resume(), or add the same content again with the same reference_time or idempotency_key.",
+        f"Part {rest[0].part} of {rest[0].parts} failed; the parts before it are stored. {error.message} {again}.",
         stored=stored,
         part=rest[0].part,
         remaining="".join(each.text for each in rest),

@@ -13,7 +13,7 @@ from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStora
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes
 from jiuwen_memory.foundation.timepoint import format_seconds
-from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import LABELS_KEPT, newest
+from jiuwen_memory.memory_core.graph.graph_memory.fusing import LABELS_KEPT, newest
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 from jiuwen_memory.memory_core.graph.graph_memory.traces import (
     Evidence,

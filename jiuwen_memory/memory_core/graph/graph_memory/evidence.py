@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from typing import Final, Literal, TypeVar, get_args
 
-from jiuwen_memory.errors import InvalidInputError, MissingExtraError
+from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import (
@@ -24,9 +24,7 @@ from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chai
 from jiuwen_memory.foundation.text import normalise_name, query_tokens
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple, Triples
 
 Object = TypeVar("Object", bound=BaseGraphObject)
 TripleOrder = Literal["last_mentioned", "mentions", "first_mentioned", "valid_since"]
@@ -43,63 +41,6 @@ _FACT_COLUMNS: Final = (
     *("superseded_by", "mention_count", "first_mentioned_at", "last_mentioned_at", "sources", "episodes"),
 )
 _EPISODE_COLUMNS: Final = ("content", "valid_since", "offset_since", "session_id", "source", "part")
-
-
-@dataclass(frozen=True)
-class Triple:
-    """One fact with its counts and where it was said; `sentence` is what is embedded for search.
-
-    `is_current` tells whether it holds now, as far as is known. `episodes` are the ids of the inputs behind it.
-    """
-
-    subject: str
-    predicate: str
-    object: str
-    sentence: str
-    relation: str
-    subject_id: str
-    object_id: str
-    valid_since: Timepoint | None
-    valid_until: Timepoint | None
-    is_current: bool
-    mention_count: int
-    first_mentioned: datetime | None
-    last_mentioned: datetime | None
-    sources: tuple[str, ...]
-    episodes: tuple[str, ...]
-
-
-class Triples(list[Triple]):
-    """Facts in the order asked for."""
-
-    def to_frame(self) -> DataFrame:
-        """Return a pandas frame with a column per field; times are UTC, their precision has columns of its own.
-
-        Raises:
-            MissingExtraError: pandas is not installed.
-        """
-        try:
-            import pandas
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                'A frame needs pandas, which is not installed: pip install "jiuwen-graph-memory[pandas]"'
-            ) from error
-        columns: dict[str, Any] = {each.name: [getattr(one, each.name) for one in self] for each in fields(Triple)}
-        for name in ("valid_since", "valid_until"):
-            times: list[Timepoint | None] = columns[name]
-            columns[name] = _moments([time.seconds if time else None for time in times])
-            columns[name.replace("valid", "precision")] = [time.precision if time else None for time in times]
-        for name in ("first_mentioned", "last_mentioned"):
-            columns[name] = _moments([moment and from_datetime(moment).seconds for moment in columns[name]])
-        return pandas.DataFrame(columns)
-
-
-def _moments(seconds: Sequence[int | None]) -> Series:
-    """Return seconds as UTC times to the second, a unit in which all years from 1 to 9999 have room."""
-    import pandas
-
-    times = pandas.Series([each or 0 for each in seconds], dtype="int64").astype("datetime64[s]").dt.tz_localize("UTC")
-    return times.where(pandas.Series([each is not None for each in seconds], dtype="bool"))
 
 
 @dataclass(frozen=True)

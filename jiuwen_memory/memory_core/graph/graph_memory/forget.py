@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from jiuwen_memory.errors import JournalError
 from jiuwen_memory.foundation.concurrency import off_loop, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
     GRAPH_COLLECTIONS,
+    JOURNAL_COLLECTION,
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
@@ -38,6 +40,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.deletions import (
     put_relations,
     resolve_gone,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.pending import readable_pending
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import (
     DeletionReceipt,
     Residue,
@@ -107,7 +110,16 @@ async def delete_before(time: datetime, *, user_id: str, services: DeletionServi
     graph, entries = await recall_graph(user_id, services.store)
     old = {uuid for uuid, each in graph.episodes.items() if each.valid_since is not None and each.valid_since < moment}
     plan = await plan_deletion(Gone(episodes=frozenset(old)), graph, entries=entries, services=services)
-    return await _commit(plan, user_id, services)
+    waiting = tuple(entry.plan_id for entry in entries if _speaks_from_before(entry, moment))
+    settled = tuple(dict.fromkeys((*plan.settled, *waiting)))
+    receipt = replace(plan.receipt, removed=removed_ids(plan.update, settled))
+    return await _commit(replace(plan, settled=settled, receipt=receipt), user_id, services)
+
+
+def _speaks_from_before(entry: JournalEntry, moment: int) -> bool:
+    """Tell whether an add that waits to be done again speaks from before a moment."""
+    pending = readable_pending(entry) if entry.kind == "pending" else None
+    return pending is not None and all(request.reference.seconds < moment for request in pending.requests)
 
 
 async def delete_entities(uuids: Sequence[str], *, user_id: str, services: DeletionServices) -> DeletionReceipt:
@@ -129,22 +141,25 @@ async def delete_relations(uuids: Sequence[str], *, user_id: str, services: Dele
 async def delete_user(user_id: str, *, store: GraphStore, confirm: Confirm | None = None) -> DeletionReceipt:
     """Delete every row of a user and everything of theirs in the journal, and look whether anything is left.
 
-    The journal goes first: nothing in it can bring rows back, and interrupted writes need not be replayed before.
-
-    Raises:
-        JournalError: an entry of the journal is damaged; no row has been removed.
+    The journal goes first, damaged or not: nothing in it can bring rows back.
     """
-    entries = await store.journal.entries(user_id)
-    for entry in entries:
-        await store.journal.remove(entry.plan_id, user_id)
-    await store.journal.drop_unfinished(user_id)
+    waiting = await _recall_plan_ids(user_id, store)
+    await store.journal.clear(user_id)
     update = await _recall_everything(user_id, store)
     await commit_removals(update, user_id, store=store, confirm=confirm)
     left = removed_ids(await _recall_everything(user_id, store))
-    return DeletionReceipt(
-        removed=removed_ids(update, [entry.plan_id for entry in entries]),
-        residue=tuple(Residue(collection, uuid, "uuid", uuid) for collection, ids in left.items() for uuid in ids),
-    )
+    residue = [Residue(collection, uuid, "uuid", uuid) for collection, ids in left.items() for uuid in ids]
+    if user_id in await store.journal.unfinished(user_id):
+        residue.append(Residue(JOURNAL_COLLECTION, "", "user_id", user_id))
+    return DeletionReceipt(removed=removed_ids(update, waiting), residue=tuple(residue))
+
+
+async def _recall_plan_ids(user_id: str, store: GraphStore) -> list[str]:
+    """Return what waits in the journal, for the receipt; a damaged one has nothing to tell and goes all the same."""
+    try:
+        return [entry.plan_id for entry in await store.journal.entries(user_id)]
+    except JournalError:
+        return []
 
 
 async def _recall_everything(user_id: str, store: GraphStore) -> GraphMemUpdate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jiuwen_memory.errors import EmbeddingCallError, JiuwenMemoryError, JournalError, LLMCallError, StoreError
 from jiuwen_memory.foundation.store.graph.base import Journal, JournalEntry
-from jiuwen_memory.foundation.store.graph.graph_object import now
+from jiuwen_memory.foundation.store.graph.graph_object import new_uuid, now
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
@@ -29,6 +29,7 @@ class PendingAdd:
     """An add that waits to be done again: why it failed, when, and the parts of its input that are not stored."""
 
     plan_id: str
+    key: str
     user_id: str
     reason: str
     failed_at: datetime
@@ -47,9 +48,10 @@ class PendingAdd:
 
 @dataclass(frozen=True)
 class ResumedAdd:
-    """What became of a pending add: an update, or the error of this try."""
+    """What became of a pending add: an update, or the error of this try; `pending` is None if it cannot be read."""
 
-    pending: PendingAdd
+    user_id: str
+    pending: PendingAdd | None = None
     update: GraphMemUpdate | None = None
     error: JiuwenMemoryError | None = None
 
@@ -57,6 +59,7 @@ class ResumedAdd:
 @checked_dataclass(frozen=True)
 class _Payload:
     reason: str
+    key: str
     requests: tuple[AddRequest, ...]
 
 
@@ -65,18 +68,42 @@ def _payloads() -> TypeAdapter[_Payload]:
     return TypeAdapter(_Payload)
 
 
-def pending_key(parts: Sequence[AddRequest]) -> str:
-    """Return the journal id under which an input waits; the same content of the same user has the same one."""
-    text = "".join(part.text for part in parts)
+@dataclass(frozen=True)
+class Place:
+    """Where an input waits if it fails: its journal id, and the key by which a later add of the same clears it."""
+
+    plan_id: str
+    key: str
+
+
+def pending_place(parts: Sequence[AddRequest]) -> Place:
+    """Return the place of an input.
+
+    One that the caller gave a key or a time is the same when added again, and has one place. Of others nobody can tell
+    whether an equal text is a second try or said twice: each failure keeps its own, and a success clears them all.
+    """
     first = parts[0]
-    return hashlib.sha256(f"{first.user_id}\n{first.kind.name}\n{text}".encode()).hexdigest()[:32]
+    given = first.idempotency_key or (str(first.reference.seconds) if first.is_repeatable else "")
+    named = [first.user_id, first.kind.name, first.session_id, first.source, given, *(part.text for part in parts)]
+    key = hashlib.sha256("\n".join(named).encode()).hexdigest()[:32]
+    return Place(key if given else new_uuid(), key)
 
 
-async def keep_pending(failure: JiuwenMemoryError, rest: Sequence[AddRequest], *, key: str, journal: Journal) -> None:
+def resolve_waiting(entries: Iterable[JournalEntry], place: Place) -> list[str]:
+    """Return the journal ids of pending adds that a success at this place clears; unreadable ones stay."""
+    pending = [each for each in map(readable_pending, entries) if each is not None]
+    return [each.plan_id for each in pending if each.plan_id == place.plan_id or each.key == place.key]
+
+
+async def commit_pending(
+    failure: JiuwenMemoryError, rest: Sequence[AddRequest], *, place: Place, journal: Journal
+) -> None:
     """Keep the parts that are not stored; when the journal fails too, the error says that the input is not kept."""
     reason = f"{type(failure).__name__}: {failure.message}"
-    payload = _payloads().dump_json(_Payload(reason, tuple(rest))).decode()
-    entry = JournalEntry(plan_id=key, user_id=rest[0].user_id, kind="pending", payload=payload, created_at=now())
+    payload = _payloads().dump_json(_Payload(reason, place.key, tuple(rest))).decode()
+    entry = JournalEntry(
+        plan_id=place.plan_id, user_id=rest[0].user_id, kind="pending", payload=payload, created_at=now()
+    )
     try:
         await journal.put(entry)
     except StoreError as error:
@@ -90,15 +117,25 @@ def parse_pending(entry: JournalEntry) -> PendingAdd:
         payload = _payloads().validate_json(entry.payload)
     except ValidationError as error:
         raise JournalError(
-            f"The pending add {entry.plan_id} cannot be read; it was written by another version. Remove it, or read "
-            "its text from the journal."
+            f"The pending add {entry.plan_id} of {entry.user_id!r} cannot be read: it is damaged, or written by "
+            "another version. Nothing else depends on it; `journal.remove` takes it away."
         ) from error
     if any(request.user_id != entry.user_id for request in payload.requests):
         raise JournalError(f"The pending add {entry.plan_id} is of another user than its entry; it is not done.")
     return PendingAdd(
         plan_id=entry.plan_id,
+        key=payload.key,
         user_id=entry.user_id,
         reason=payload.reason,
         failed_at=datetime.fromtimestamp(entry.created_at, UTC),
         requests=tuple(replace(request, is_resumed=True) for request in payload.requests),
     )
+
+
+def readable_pending(entry: JournalEntry) -> PendingAdd | None:
+    """Return a journal entry as the add it keeps, or None, with a line in the log, if it cannot be read."""
+    try:
+        return parse_pending(entry)
+    except JournalError as error:
+        logger.error("%s", error)
+        return None

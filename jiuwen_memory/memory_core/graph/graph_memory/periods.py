@@ -33,12 +33,20 @@ def resolve_loose_ends(draft: Draft, loose: LooseEnds) -> None:
         if relation.ends == "relation":
             _put_link(draft, relation)
         elif relation.superseded_by:
-            superseding = [draft.get(Relation, draft.heir(uuid)) for uuid in relation.superseded_by]
-            known = {each.uuid: each for each in superseding if each and each.uuid != relation.uuid}
-            draft.put(with_right_period(relation, list(known.values())))
+            _put_period(draft, relation)
     for entity in draft.all(Entity):
         relations = [uuid for uuid in entity.relations if not draft.is_removed(uuid)]
         draft.put(entity.revise(relations=relations))
+
+
+def _put_period(draft: Draft, relation: Relation) -> None:
+    """Work out anew when a superseded fact ended; one whose successors were not read stays as it is."""
+    heirs = [draft.heir(uuid) for uuid in relation.superseded_by]
+    if not all(uuid in draft or draft.is_removed(uuid) for uuid in heirs):
+        return
+    found = [draft.get(Relation, uuid) for uuid in heirs]
+    superseding = {each.uuid: each for each in found if each and each.uuid != relation.uuid}
+    draft.put(with_right_period(relation, list(superseding.values())))
 
 
 def _put_link(draft: Draft, link: Relation) -> None:

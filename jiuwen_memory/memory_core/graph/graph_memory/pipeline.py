@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.memory_core.graph.graph_memory import ask, periods, recall, resolve
+from jiuwen_memory.memory_core.graph.graph_memory import ask, fusing, periods, recall, resolve
 from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
@@ -31,7 +31,7 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
     identity = resolve.without_silent(identity, found, facts)
 
     stored = await recall.recall_relations(relations, identity, request=request, services=services)
-    rewired = postprocess.resolve_rewired(identity.merges, stored)
+    rewired = fusing.resolve_rewired(identity.merges, stored)
     candidates = postprocess.resolve_candidates(relations, stored, rewired)
     summaries, verdicts, kept = await together(
         ask.ask_summaries(source, identity, relations, candidates=candidates, services=services),

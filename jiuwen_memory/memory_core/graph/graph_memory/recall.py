@@ -151,6 +151,7 @@ async def _entities_in_session(request: AddRequest, services: Services) -> froze
         expr=reduce(or_, near),
         limit=EPISODE_LIMIT,
         output_fields=["entities"],
+        consistency="strong",
     )
     return frozenset(uuid for episode in _of_type(episodes, Episode) for uuid in episode.entities)
 
@@ -169,6 +170,7 @@ async def _entities_like(
         rank=recall.rank_config,
         limit=wanted,
         pool=wanted,
+        consistency="strong",
     )
     similar: dict[Mention, tuple[Entity, ...]] = {}
     for mention, hits in zip(mentions, results, strict=True):
@@ -192,7 +194,7 @@ async def recall_relations(
         _relations_of(merged, request=request, services=services),
     )
     of_targets = await _relations_alike(of_merged, identity.absorbed, request=request, services=services)
-    episodes = await _episodes_of(merged, request=request, services=services)
+    episodes = await _episodes_of(identity, request=request, services=services)
     return KnownRelations(
         candidates=beside.candidates,
         of_merged=of_merged,
@@ -211,14 +213,20 @@ async def _relations_beside(
     quiet = [end for end in ends if end not in hubs]
     busy = [end for end in ends if end in hubs]
     same_names = in_list("name_norm", [relation.name_norm for relation in new])
-    found = await services.store.query(
-        RELATION_COLLECTION,
-        user=filter_user(request.user_id),
-        expr=_touching(quiet) | (_touching(busy) & same_names) if busy else _touching(quiet),
-        limit=EDGE_LIMIT,
-        consistency="strong",
+    near, verbatim = await together(
+        _relations_where(
+            _touching(quiet) | (_touching(busy) & same_names) if busy else _touching(quiet),
+            request.user_id,
+            services.store,
+            limit=EDGE_LIMIT,
+        ),
+        _relations_where(
+            eq("kind", "fact") & in_list("content", [relation.content for relation in new]),
+            request.user_id,
+            services.store,
+        ),
     )
-    stored = _of_type(found, Relation)
+    stored = list({each.uuid: each for each in (*verbatim, *near)}.values())
     beside = [[each for each in stored if _share_an_end(each, relation)] for relation in new]
     crowded = [
         number
@@ -258,6 +266,7 @@ async def _search_beside(
             limit=recall.top_k,
             pool=max(BESIDE_POOL, recall.top_k),
             expr=_touching([anchor]),
+            consistency="strong",
         )
         good = [_of_type([hit.found for hit in hits if hit.score >= recall.threshold], Relation) for hits in results]
         return [(relation.uuid, tuple(found)) for relation, found in zip(beside[anchor], good, strict=True)]
@@ -306,13 +315,7 @@ def is_same_fact(first: Relation, second: Relation) -> bool:
 async def _relations_of(merged: Collection[str], *, request: AddRequest, services: Services) -> tuple[Relation, ...]:
     if not merged:
         return ()
-    found = await services.store.query(
-        RELATION_COLLECTION,
-        user=filter_user(request.user_id),
-        expr=in_list("lhs", merged) | in_list("rhs", merged),
-        consistency="strong",
-    )
-    return tuple(_of_type(found, Relation))
+    return await _relations_where(in_list("lhs", merged) | in_list("rhs", merged), request.user_id, services.store)
 
 
 async def _relations_alike(
@@ -322,28 +325,16 @@ async def _relations_alike(
     if not moved:
         return ()
     targets = list(dict.fromkeys(absorbed.values()))
-    found = await services.store.query(
-        RELATION_COLLECTION,
-        user=filter_user(request.user_id),
-        expr=(in_list("lhs", targets) | in_list("rhs", targets))
-        & in_list("name_norm", [relation.name_norm for relation in moved]),
-        limit=EDGE_LIMIT,
-        consistency="strong",
-    )
-    return tuple(_of_type(found, Relation))
+    at_targets = in_list("lhs", targets) | in_list("rhs", targets)
+    same_names = in_list("name_norm", [relation.name_norm for relation in moved])
+    return await _relations_where(at_targets & same_names, request.user_id, services.store)
 
 
-async def _episodes_of(merged: Collection[str], *, request: AddRequest, services: Services) -> tuple[Episode, ...]:
-    if not merged:
-        return ()
-    entities = await services.store.query(
-        ENTITY_COLLECTION, user=filter_user(request.user_id), ids=list(merged), output_fields=["episodes"]
-    )
+async def _episodes_of(identity: Identity, *, request: AddRequest, services: Services) -> tuple[Episode, ...]:
+    absorbed = [each for merge in identity.merges for each in merge.absorbed]
+    ids = list(dict.fromkeys(uuid for each in absorbed for uuid in each.episodes))
     episodes = await services.store.query(
-        EPISODE_COLLECTION,
-        user=filter_user(request.user_id),
-        ids=list(dict.fromkeys(uuid for entity in _of_type(entities, Entity) for uuid in entity.episodes)),
-        consistency="strong",
+        EPISODE_COLLECTION, user=filter_user(request.user_id), ids=ids, consistency="strong"
     )
     return tuple(_of_type(episodes, Episode))
 
@@ -381,15 +372,15 @@ async def recall_loose_ends(draft: Draft, user_id: str, store: GraphStore) -> Lo
     known = {each.uuid for each in facts}
     named = {uuid for each in (*facts, *draft.all(Relation)) for uuid in each.superseded_by}
     missing = [uuid for uuid in named if uuid not in known and uuid not in draft]
-    superseding = await store.query(
-        RELATION_COLLECTION, user=filter_user(user_id), ids=missing, consistency="strong"
-    )
+    superseding = await store.query(RELATION_COLLECTION, user=filter_user(user_id), ids=missing, consistency="strong")
     return LooseEnds(facts, tuple(_of_type(superseding, Relation)), links, tuple(_of_type(entities, Entity)))
 
 
-async def _relations_where(expr: QueryExpr, user_id: str, store: GraphStore) -> tuple[Relation, ...]:
+async def _relations_where(
+    expr: QueryExpr, user_id: str, store: GraphStore, *, limit: int | None = None
+) -> tuple[Relation, ...]:
     found = await store.query(
-        RELATION_COLLECTION, user=filter_user(user_id), expr=expr, consistency="strong"
+        RELATION_COLLECTION, user=filter_user(user_id), expr=expr, limit=limit, consistency="strong"
     )
     return tuple(_of_type(found, Relation))
 

@@ -17,6 +17,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Episode
 from jiuwen_memory.memory_core.graph.extraction.usage import Usage
+from jiuwen_memory.memory_core.graph.graph_memory.merge_records import record_texts
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 from jiuwen_memory.memory_core.graph.graph_memory.traces import Traces, entry_texts, leaves
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.llm.schema.message import PlainMessage, plain_messages
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
-from jiuwen_memory.foundation.store.graph.graph_object import new_uuid
+from jiuwen_memory.foundation.store.graph.graph_object import Episode, new_uuid
 from jiuwen_memory.foundation.text import clean_text, cut_bytes, split_text
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
 from jiuwen_memory.memory_core.config.graph import EpisodeType
@@ -137,6 +137,17 @@ def parse_user_ids(user_id: object, storage: GraphStoreStorageConfig) -> tuple[s
     return tuple(dict.fromkeys(parse_user_id(each, storage) for each in user_id))
 
 
+def parse_ids(ids: object) -> list[str]:
+    """Return one uuid or several, or say why they cannot be uuids."""
+    listed = [ids] if isinstance(ids, str) else ids
+    if not isinstance(listed, Sequence | Set) or isinstance(listed, bytes):
+        raise InvalidInputError(f"ids is {ids!r}; give a uuid or a list of uuids.")
+    for each in listed:
+        if not isinstance(each, str):
+            raise InvalidInputError(f"{each!r} is no uuid; give texts.")
+    return list(listed)
+
+
 def parse_content(
     src_type: EpisodeType, content: Content, *, names: Mapping[str, str]
 ) -> tuple[str, tuple[Mention, ...]]:
@@ -161,8 +172,13 @@ def parse_content(
 def _speaker(message: PlainMessage, names: Mapping[str, str]) -> Mention:
     name = names.get(message.name or "") or message.name or names.get(message.role) or message.role
     if message.role == "tool":
-        return Mention(f"tool {message.name}" if message.name else name, AIEntity.name)
-    return Mention(name.strip(), HumanEntity.name if message.role in HUMAN_ROLES else AIEntity.name)
+        return Mention(_one_line(f"tool {message.name}" if message.name else name), AIEntity.name)
+    return Mention(_one_line(name), HumanEntity.name if message.role in HUMAN_ROLES else AIEntity.name)
+
+
+def _one_line(name: str) -> str:
+    """Return a name without line breaks and control characters: it must not look like another speaker's line."""
+    return " ".join("".join(" " if unicodedata.category(char) == "Cc" else char for char in name).split())
 
 
 def _fitting(speakers: Sequence[Mention], storage: GraphStoreStorageConfig) -> tuple[Mention, ...]:
@@ -206,3 +222,10 @@ def _label(field: str, value: str | None) -> str:
     if cut_bytes(value, LABEL_BYTES) != value:
         raise InvalidInputError(f"{field} is longer than {LABEL_BYTES} bytes; shorten it.")
     return value
+
+
+def key_warnings(part: AddRequest, stored: Episode) -> list[str]:
+    """Say so if the key of a part is that of other content: the part was not taken in."""
+    if not part.idempotency_key or (stored.content_hash, stored.parts) == (part.content_hash, part.parts):
+        return []
+    return [f"The idempotency_key {part.idempotency_key!r} is that of other content; nothing was added."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -13,17 +14,14 @@ from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, 
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 from jiuwen_memory.memory_core.graph.extraction.values import SourceText, Summary, SummaryCase
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import Scene, cleaned, refilled, with_known_sources
-from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import (
-    LABELS_KEPT,
-    fits_document,
-    joined_facts,
-    newest,
-    summary_target,
-)
+from jiuwen_memory.memory_core.graph.graph_memory.fusing import LABELS_KEPT, newest
+from jiuwen_memory.memory_core.graph.graph_memory.merge_records import fits_document, record_texts
+from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import joined_facts, summary_target
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 from jiuwen_memory.memory_core.graph.graph_memory.traces import (
     Evidence,
     Traces,
+    entry_texts,
     episode_texts,
     kept_entries,
     leaves,
@@ -95,13 +93,13 @@ def put_entities(draft: Draft, scene: Scene) -> list[Retold]:
 
 def _facts_by_end(draft: Draft) -> Mapping[str, Sequence[Relation]]:
     facts: dict[str, list[Relation]] = {}
-    for fact in sorted(draft.all(Relation), key=_weight):
+    for fact in sorted(draft.all(Relation), key=fact_weight):
         for end in {fact.lhs, fact.rhs} if fact.kind == "fact" else ():
             facts.setdefault(end, []).append(fact)
     return facts
 
 
-def _weight(fact: Relation) -> tuple[bool, int, int, str]:
+def fact_weight(fact: Relation) -> tuple[bool, int, int, str]:
     """Order facts: those that hold first, then the often mentioned, then the new."""
     return bool(fact.superseded_by), -fact.mention_count, -fact.created_at, fact.uuid
 
@@ -109,7 +107,7 @@ def _weight(fact: Relation) -> tuple[bool, int, int, str]:
 def _holds_traces(entity: Entity, traces: Traces) -> bool:
     documents = (entity.attributes, entity.metadata, entity.extra)
     values = [value for each in documents for value in each.values()]
-    texts = (text for value in (*values, entity.merged_from) for text in leaves(value))
+    texts = (text for value in (*values, *record_texts(entity.merged_from)) for text in leaves(value))
     return any(map(traces.are_in, (entity.name, entity.content, *entity.aliases, *entity.sources, *texts)))
 
 
@@ -169,21 +167,50 @@ def _records(records: Iterable[JsonValue], evidence: Evidence, scene: Scene, *, 
     kept: list[JsonValue] = []
     for record in records:
         name = str(record.get("name", "")) if isinstance(record, dict) else ""
-        if not isinstance(record, dict) or scene.traces.are_in(name) or not evidence.tells(name):
-            continue
-        described = {"content": ""} if is_touched and "content" in record else {}
-        kept.append({key: _without(value, key, evidence, scene) for key, value in {**record, **described}.items()})
+        if isinstance(record, dict) and not scene.traces.are_in(name) and evidence.tells(name):
+            kept.append(_reduced_record(record, evidence, scene, is_touched=is_touched))
     return kept
 
 
-def _without(value: JsonValue, key: str, evidence: Evidence, scene: Scene) -> JsonValue:
-    """Return a recorded value without ids that are gone, names that nothing tells of, and traces."""
-    if isinstance(value, dict):
-        return {name: _without(each, name, evidence, scene) for name, each in value.items()}
-    if not isinstance(value, list):
-        return "" if isinstance(value, str) and scene.traces.are_in(value) else value
-    items = [_without(each, key, evidence, scene) for each in value if each not in scene.gone.all]
-    return [each for each in items if key != "aliases" or (each and evidence.tells(str(each)))]
+def _reduced_record(
+    record: Mapping[str, Any], evidence: Evidence, scene: Scene, *, is_touched: bool
+) -> dict[str, JsonValue]:
+    reduced = dict(record)
+    for name in ("content", "kept_content"):
+        if name in record and (is_touched or scene.traces.are_in(record[name])):
+            reduced[name] = ""
+    for name in ("aliases", "gave_aliases"):
+        if name in record:
+            reduced[name] = [each for each in record[name] if evidence.tells(each) and not scene.traces.are_in(each)]
+    for name in ("attributes", "metadata", "extra"):
+        if name in record:
+            entries = kept_entries(record[name], evidence.tells) if is_touched else record[name]
+            reduced[name] = cleaned(entries, scene.traces)
+    for name in ("episodes", "both"):
+        if name in record:
+            reduced[name] = [uuid for uuid in record[name] if uuid not in scene.gone.all]
+    if "sources" in record:
+        reduced["sources"] = [each for each in record["sources"] if each in scene.sources]
+    if "mention_count" in record:
+        lost = len(record.get("episodes", ())) - len(reduced.get("episodes", ()))
+        reduced["mention_count"] = max(record["mention_count"] - lost, 1)
+    if "facts" in record:
+        facts = (_reduced_fact(each, scene) for each in record["facts"])
+        reduced["facts"] = [each for each in facts if each is not None]
+    return reduced
+
+
+def _reduced_fact(record: Mapping[str, Any], scene: Scene) -> dict[str, JsonValue] | None:
+    """Return a recorded fact without what is gone, or None if that was all, or it would give something away."""
+    fact = record["fact"]
+    episodes = [uuid for uuid in fact.get("episodes", ()) if uuid not in scene.gone.all]
+    texts = (fact.get("name", ""), fact.get("content", ""), *entry_texts(fact.get("qualifiers", {})))
+    if not episodes or any(map(scene.traces.are_in, texts)):
+        return None
+    count = max(fact.get("mention_count", 1) - len(fact["episodes"]) + len(episodes), len(episodes))
+    sources = [each for each in fact.get("sources", ()) if each in scene.sources]
+    both = [uuid for uuid in record.get("both", ()) if uuid not in scene.gone.all]
+    return {**record, "both": both, "fact": {**fact, "episodes": episodes, "sources": sources, "mention_count": count}}
 
 
 def _without_lost_facts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,13 +89,19 @@ class SearchRequest:
         return filter_user(self.users)
 
     @property
-    def conditions(self) -> QueryExpr | None:
-        """What else a result must fulfil: among relations only facts are found unless the filter names a kind."""
+    def standing(self) -> QueryExpr | None:
+        """What a result and all on the way to it must fulfil: among relations facts, unless the filter names a kind."""
         given = self.config.filter_expr
-        conditions = [each for each in (given, self.scope) if each is not None]
+        conditions = [] if self.scope is None else [self.scope]
         if self.collection == RELATION_COLLECTION and not (given and "kind" in given.fields()):
             conditions.append(eq("kind", "fact"))
         return chain_filters(*conditions) if conditions else None
+
+    @property
+    def conditions(self) -> QueryExpr | None:
+        """Everything that a result must fulfil."""
+        given = [each for each in (self.config.filter_expr, self.standing) if each is not None]
+        return chain_filters(*given) if given else None
 
     @property
     def pool(self) -> int:
@@ -153,6 +160,8 @@ def _fields(request: SearchRequest) -> list[str] | None:
     needed = ["valid_since", "valid_until", "superseded_by"] if request.collection == RELATION_COLLECTION else []
     if request.config.rerank:
         needed.append("content")
+    if request.expands and request.config.filter_expr:
+        needed.extend(sorted(request.config.filter_expr.fields()))
     return list(dict.fromkeys([*request.config.output_fields, *needed]))
 
 
@@ -173,17 +182,36 @@ async def _recall_neighbours(request: SearchRequest, hits: Sequence[Hit], *, sto
             if uuid not in reached
         }
         ranked = sorted(inherited, key=lambda uuid: -max(inherited[uuid], scores.get(uuid, 0.0)))
-        chosen = ranked[: min(request.config.bfs_k, FRONTIER_LIMIT)]
-        unread = [uuid for uuid in chosen if uuid not in seen]
-        for each in await _read(request, unread, store=store):
+        ranked = ranked[: FRONTIER_LIMIT if request.config.filter_expr else request.config.bfs_k]
+        for each in await _read(request, [uuid for uuid in ranked if uuid not in seen], store=store):
             seen[each.uuid] = Hit(0.0, each)
+        chosen = _up_to_wanted(request, [seen[uuid] for uuid in ranked if uuid in seen])
         frontier = {uuid: max(inherited[uuid], scores.get(uuid, 0.0)) for uuid in chosen if uuid in seen}
         for uuid, score in frontier.items():
             seen[uuid] = Hit(score, seen[uuid].found)
         reached |= frontier
         if not frontier:
             break
-    return sorted(seen.values(), key=lambda hit: -hit.score)
+    return sorted(
+        (hit for hit in seen.values() if _fits(request, hit.found)),
+        key=lambda hit: -hit.score,
+    )
+
+
+def _up_to_wanted(request: SearchRequest, ranked: Sequence[Hit]) -> list[str]:
+    """Return neighbours up to `bfs_k` that fulfil the conditions; those between that do not may lead further."""
+    chosen: list[str] = []
+    fitting = 0
+    for hit in ranked:
+        if fitting == request.config.bfs_k:
+            break
+        chosen.append(hit.found.uuid)
+        fitting += _fits(request, hit.found)
+    return chosen
+
+
+def _fits(request: SearchRequest, found: BaseGraphObject) -> bool:
+    return request.config.filter_expr is None or request.config.filter_expr.matches(found.to_row())
 
 
 async def _linked(
@@ -224,13 +252,14 @@ def _ends(objects: Sequence[BaseGraphObject]) -> Mapping[str, set[str]]:
 
 
 async def _read(request: SearchRequest, ids: Sequence[str], *, store: GraphStore) -> list[BaseGraphObject]:
+    """Return objects by id, facts alone among relations; a filter of the caller's is looked at afterwards."""
     if not ids:
         return []
     return await store.query(
         request.collection,
         user=request.user,
         ids=ids,
-        expr=request.conditions,
+        expr=request.standing,
         output_fields=_fields(request),
     )
 
@@ -252,13 +281,25 @@ async def _reranked(request: SearchRequest, hits: Sequence[Hit], *, reranker: Re
     scores = await outcome_of(retrying(call, tries=tries, what="reranking"))
     if isinstance(scores, Exception):
         raise RerankServiceError(f"Reranking failed: {scores}. Check the reranker, or search without it.") from scores
-    if len(scores) != len(hits):
-        raise RerankServiceError(
-            f"The reranker gave {len(scores)} scores for {len(hits)} documents; it must give one per document.",
-            retryable=False,
-        )
-    rescored = [Hit(float(score), hit.found) for score, hit in zip(scores, hits, strict=True)]
-    return sorted(rescored, key=lambda hit: -hit.score)
+    return sorted(
+        [Hit(score, hit.found) for score, hit in zip(_checked_scores(scores, len(hits)), hits, strict=True)],
+        key=lambda hit: -hit.score,
+    )
+
+
+def _checked_scores(scores: object, count: int) -> list[float]:
+    """Return a reranker's scores, if there is one finite number per document."""
+    numbers = [float(each) for each in scores if _is_number(each)] if isinstance(scores, Sequence) else []
+    if isinstance(scores, Sequence) and len(numbers) == len(scores) == count:
+        return numbers
+    raise RerankServiceError(
+        f"The reranker gave no score for each of {count} documents; it must give one finite number per document.",
+        retryable=False,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _document(found: BaseGraphObject) -> str:

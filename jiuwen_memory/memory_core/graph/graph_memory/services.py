@@ -65,8 +65,9 @@ class Embedder:
         vectors = await outcome_of(retrying(call, tries=self.tries, what=what.lower()))
         if isinstance(vectors, Exception):
             raise EmbeddingCallError(f"{what} failed: {vectors}. Nothing was written; check the embedder.") from vectors
-        if len(vectors) != count:
-            raise EmbeddingCallError(f"{what} gave {len(vectors)} vectors for {count} texts; check the embedder.")
+        if not isinstance(vectors, Sequence) or len(vectors) != count:
+            given = f"{len(vectors)} vectors" if isinstance(vectors, Sequence) else f"a {type(vectors).__name__}"
+            raise EmbeddingCallError(f"{what} gave {given} for {count} texts; check the embedder.")
         try:
             return [parse_vector(vector, self.dimension) for vector in vectors]
         except InvalidInputError as error:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport, check_graph, recall_users
@@ -17,7 +17,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.evidence import (
     Span,
     TripleOrder,
     TripleQuestion,
-    Triples,
     recall_scope,
     recall_timeline,
     recall_triples,
@@ -31,21 +30,23 @@ from jiuwen_memory.memory_core.graph.graph_memory.forget import (
     delete_user,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
-from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id, parse_user_ids
+from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_ids, parse_user_id, parse_user_ids
+from jiuwen_memory.memory_core.graph.graph_memory.triples import Triples
 
 PAGE = 200
 
 
 @dataclass(frozen=True)
 class RecoveryReport:
-    """How many interrupted writes were finished, by user; users without any are not listed."""
+    """How many interrupted writes were finished, by user, and for whom it failed; users without any are not listed."""
 
     finished: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, JiuwenMemoryError] = field(default_factory=dict)
 
     @property
     def is_clean(self) -> bool:
         """There was nothing to do."""
-        return not self.finished
+        return not self.finished and not self.failed
 
 
 class Upkeep(MemoryCore):
@@ -54,7 +55,7 @@ class Upkeep(MemoryCore):
     async def get(self, collection: str, ids: Sequence[str], user_id: str | Sequence[str]) -> list[BaseGraphObject]:
         """Return this user's objects of these ids, in order; ids that are not there, or not theirs, are passed over."""
         users = parse_user_ids(user_id, self.config.db_storage_config)
-        return await self._store.query(collection, user=filter_user(users), ids=[ids] if isinstance(ids, str) else ids)
+        return await self._store.query(collection, user=filter_user(users), ids=parse_ids(ids))
 
     async def objects(
         self, collection: str, user_id: str, *, source: str | None = None, session_id: str | None = None
@@ -126,14 +127,18 @@ class Upkeep(MemoryCore):
     async def recover(self, user_id: str | None = None) -> RecoveryReport:
         """Finish interrupted writes of one user, or of everyone, and tell what was done.
 
-        Every add does this for its own user first; call it after a crash to have it done for all.
+        Every add does this for its own user first; call it after a crash to have it done for all. One user's damaged
+        journal, or held lock, does not keep the others waiting: the report lists it.
         """
-        finished: dict[str, int] = {}
+        report = RecoveryReport()
         for user in await self._users(user_id):
-            async with self._hold(user, self._embedder()) as hold:
-                if hold.replayed:
-                    finished[user] = hold.replayed
-        return RecoveryReport(finished)
+            try:
+                async with self._hold(user, self._embedder()) as hold:
+                    if hold.replayed:
+                        report.finished[user] = hold.replayed
+            except JiuwenMemoryError as error:
+                report.failed[user] = error
+        return report
 
     async def check(self, user_id: str | None = None, *, repair: bool = False) -> CheckReport:
         """Look for everything that does not add up in the graph of one user, or of everyone; `repair` mends it.
@@ -161,20 +166,20 @@ class Upkeep(MemoryCore):
         parse_user_id(user_id, self.config.db_storage_config)
         async with self._hold(user_id, self._embedder()) as hold:
             return await delete_episodes(
-                [uuid], user_id=user_id, services=self._deletion(hold), whole_group=whole_group
+                parse_ids(uuid), user_id=user_id, services=self._deletion(hold), whole_group=whole_group
             )
 
     async def delete_entity(self, user_id: str, uuid: str) -> DeletionReceipt:
         """Forget one entity and its relations; texts that name it stay, and are listed as residue."""
         parse_user_id(user_id, self.config.db_storage_config)
         async with self._hold(user_id, self._embedder()) as hold:
-            return await delete_entities([uuid], user_id=user_id, services=self._deletion(hold))
+            return await delete_entities(parse_ids(uuid), user_id=user_id, services=self._deletion(hold))
 
     async def delete_relation(self, user_id: str, uuid: str) -> DeletionReceipt:
         """Forget one fact; what it had superseded holds again. Texts that state it are listed as residue."""
         parse_user_id(user_id, self.config.db_storage_config)
         async with self._hold(user_id, self._embedder()) as hold:
-            return await delete_relations([uuid], user_id=user_id, services=self._deletion(hold))
+            return await delete_relations(parse_ids(uuid), user_id=user_id, services=self._deletion(hold))
 
     async def delete_before(self, user_id: str, time: datetime) -> DeletionReceipt:
         """Forget all episodes that speak from before a moment (without a zone it is UTC)."""

@@ -58,6 +58,13 @@ class MemoryJournal:
                 del rows[key]
         return len(keys)
 
+    async def clear(self, user_id: str) -> None:
+        """Remove everything of this user, damaged or not."""
+        with self._connection.tables() as tables:
+            rows = tables[JOURNAL_COLLECTION]
+            for key in [key for key, row in rows.items() if row["user_id"] == user_id]:
+                del rows[key]
+
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
         """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed."""
         with self._connection.tables() as tables:

@@ -137,6 +137,7 @@ class InMemoryGraphStore:
         pool: int = 100,
         expr: QueryExpr | None = None,
         output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
     ) -> list[list[Hit]]:
         """Return for each query its best `limit` hits, best first, after fusing the channels `rank` uses."""
         columns = self._columns_of(collection)

@@ -103,6 +103,11 @@ def _start_server(path: str) -> str:
             f"{path} is a file; Milvus Lite keeps a store in a folder. It may come from Milvus Lite 2.5 or older, "
             "which cannot be read any more. Choose another uri."
         )
+    if target.is_dir() and any(target.iterdir()) and not (target / "collections").is_dir():
+        raise StoreUnavailableError(
+            f"{path} is a folder with other things in it; Milvus Lite wants one of its own. "
+            f"Choose another uri, such as {target / 'memory.db'}."
+        )
     uri: str | None = server_manager_instance.start_and_get_uri(path)
     if uri is None:
         raise StoreUnavailableError(

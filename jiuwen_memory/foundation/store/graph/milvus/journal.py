@@ -59,6 +59,14 @@ class MilvusJournal:
         """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
         return await self._connection.write("Tidying the journal", lambda client: self._drop(client, user_id))
 
+    async def clear(self, user_id: str) -> None:
+        """Remove everything of this user, damaged or not, without reading it."""
+
+        def clear(client: Any) -> None:
+            client.delete(JOURNAL_COLLECTION, filter=f"user_id == {quote(user_id)}", **self._settings)
+
+        await self._connection.write("Clearing the journal", clear)
+
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
         """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed."""
         rows = await self._connection.read(

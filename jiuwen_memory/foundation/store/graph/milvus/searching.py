@@ -35,6 +35,7 @@ class HybridRequest:
     limit: int
     pool: int
     fields: tuple[str, ...]
+    consistency: str = "Session"
 
 
 def run_hybrid(
@@ -60,7 +61,7 @@ def run_hybrid(
         limit=min(request.limit, WINDOW),
         output_fields=list(request.fields),
         timeout=config.timeout,
-        consistency_level="Session",
+        consistency_level=request.consistency,
     )
     kind = OBJECT_TYPES[request.collection]
     return [

@@ -169,6 +169,7 @@ class MilvusGraphStore:
         pool: int = 100,
         expr: QueryExpr | None = None,
         output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
     ) -> list[list[Hit]]:
         """Return for each query its best `limit` hits, best first, after fusing the channels `rank` uses.
 
@@ -187,10 +188,11 @@ class MilvusGraphStore:
             limit=limit,
             pool=max(pool, limit),
             fields=tuple(fields),
+            consistency=CONSISTENCY[consistency],
         )
         if conditions is None or not limit or not queries:
             return [[] for _ in queries]
-        settings = {"timeout": self.config.timeout, "consistency_level": CONSISTENCY["session"]}
+        settings = {"timeout": self.config.timeout, "consistency_level": CONSISTENCY[consistency]}
 
         def find(client: Any) -> list[list[Hit]]:
             within: QueryExpr | bool = conditions
