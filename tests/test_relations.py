@@ -304,3 +304,15 @@ async def test_a_crowded_pair_gets_a_search_of_its_own_and_its_vector_is_used_ag
     (prompt,) = mind.llm.asked("RelationVerdicts")
     assert len([text for text in prompt.lines().values() if "painted house" in text]) == 1 + 3
     assert mind.embedder.texts.count("Ida Lund painted house 26 in Oslo.") == 1
+
+
+async def test_a_year_that_the_text_gives_to_another_month_is_not_this_ones() -> None:
+    mind = taught()
+    fact = ("Callum", "resigned from", "Trust", "Callum resigned from the Trust.")
+    text = (
+        "Callum resigned from the Trust last November, and that was that. A school came to see the tower in May 2023."
+    )
+
+    await mind.learn(text, types={"Callum": "Human", "Trust": "Entity"}, said=[fact], since="November 2023")
+
+    assert (await all_relations(mind.memory))[fact[3]].valid_since is None

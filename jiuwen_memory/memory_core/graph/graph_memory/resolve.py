@@ -29,6 +29,9 @@ PRESENT_WORDS = (
     "today", "now", "currently", "just", "at the moment", "this morning", "tonight", "as of",
     "今天", "现在", "目前", "刚", "此刻", "今早", "今晚", "当前",
 )  # fmt: skip
+MONTHS = frozenset(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
+NEAR_YEAR = 24
+"""Characters of the text around a year in which its month stands."""
 FACT_SELF = "EntityFact"
 EXACT = frozenset({"second", "minute", "hour"})
 
@@ -334,9 +337,21 @@ def _read_period(words: str, request: AddRequest, offset: int) -> tuple[Timepoin
 
 
 def _names_another_year(words: str, text: str) -> bool:
-    """Tell whether words name a year that the text does not: no copy, but a guess. An ISO date may be computed."""
-    is_iso = re.match(r"\d{4}(-|$)", words.strip())
-    return not is_iso and any(year not in text for year in re.findall(r"\d{4}", words))
+    """Tell whether words name a year that the text does not give them: no copy, but a guess. ISO may be computed.
+
+    "November 2023" is no copy where the text says "last November" here and "May 2023" there.
+    """
+    if re.match(r"\d{4}(-|$)", words.strip()):
+        return False
+    names = re.findall(r"[a-z]{3,}", words.casefold())
+    return any(not _year_is_near(year, names, text.casefold()) for year in re.findall(r"\d{4}", words))
+
+
+def _year_is_near(year: str, names: Sequence[str], text: str) -> bool:
+    """Tell whether a year stands in the text, with the months among the names beside it."""
+    places = [text[max(0, found.start() - NEAR_YEAR) : found.end() + NEAR_YEAR] for found in re.finditer(year, text)]
+    months = [name for name in names if name[:3] in MONTHS]
+    return any(all(month in place for month in months) for place in places)
 
 
 def _echoes_reference(words: str, since: Timepoint, request: AddRequest) -> bool:
