@@ -135,3 +135,12 @@ def test_the_chat_says_what_to_set_when_there_is_no_endpoint(tmp_path: Path) -> 
 
     assert "OPENAI_BASE_URL" in done.stderr
     assert done.returncode == 1
+
+
+def test_the_langgraph_agent_knows_in_the_second_conversation_what_the_first_one_said(tmp_path: Path) -> None:
+    done = run("langgraph_agent.py", folder=tmp_path)
+
+    assert (done.stderr, done.returncode) == ("", 0)
+    before, after = done.stdout.split("friday> ")
+    assert "(known: Mira is allergic to hazelnuts.)" not in before
+    assert "(known: Mira is allergic to hazelnuts.)" in after

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,20 @@ def clean_text(text: str) -> str:
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def checked_texts(texts: Sequence[str]) -> list[str]:
+    """Return texts that can be sent.
+
+    Raises:
+        InvalidInputError: a single string was given for the list, or a text is blank or none.
+    """
+    if isinstance(texts, str):
+        raise InvalidInputError("Give a list of texts, not one string.")
+    for index, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInputError(f"Text {index} of {len(texts)} is blank or no string; there is nothing to embed.")
+    return [clean_text(text) for text in texts]
 
 
 @lru_cache(maxsize=8192)

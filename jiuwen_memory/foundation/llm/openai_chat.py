@@ -104,7 +104,7 @@ class OpenAIChat:
         if response_format is None:
             return body
         if manner.form is not FormatLevel.JSON_SCHEMA:
-            body["messages"] = _with_form_in_words(messages, response_format)
+            body["messages"] = messages_with_form(messages, response_format)
         if manner.form is not FormatLevel.PROMPT:
             shown = response_format if manner.form is FormatLevel.JSON_SCHEMA else {"type": "json_object"}
             body["response_format"] = dict(shown)
@@ -168,7 +168,7 @@ def _asked_form(response_format: Mapping[str, object] | None) -> FormatLevel:
     return FormatLevel.JSON_OBJECT if plain_json else FormatLevel.JSON_SCHEMA
 
 
-def _with_form_in_words(
+def messages_with_form(
     messages: list[dict[str, object]], response_format: Mapping[str, object]
 ) -> list[dict[str, object]]:
     """Return the messages with the wanted form at the end of the last one, because many chat templates want turns."""

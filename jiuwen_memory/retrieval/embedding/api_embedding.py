@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from jiuwen_memory.errors import EmbeddingServiceError, InvalidInputError
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.llm.openai_client import Connection
-from jiuwen_memory.foundation.text import clean_text
+from jiuwen_memory.foundation.text import checked_texts
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig
 
 
@@ -99,20 +99,6 @@ class APIEmbedding:
                 "Check EmbeddingConfig.dimension and the model behind the endpoint.",
                 retryable=False,
             )
-
-
-def checked_texts(texts: Sequence[str]) -> list[str]:
-    """Return texts that can be sent.
-
-    Raises:
-        InvalidInputError: a single string was given for the list, or a text is blank or none.
-    """
-    if isinstance(texts, str):
-        raise InvalidInputError("Give a list of texts, not one string.")
-    for index, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInputError(f"Text {index} of {len(texts)} is blank or no string; there is nothing to embed.")
-    return [clean_text(text) for text in texts]
 
 
 def parse_vectors(answer: object, count: int) -> list[list[float]]:

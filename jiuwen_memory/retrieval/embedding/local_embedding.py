@@ -10,8 +10,7 @@ from typing import Protocol, Self
 
 from jiuwen_memory.errors import InvalidInputError, MissingExtraError
 from jiuwen_memory.foundation.concurrency import off_loop
-from jiuwen_memory.foundation.text import split_text
-from jiuwen_memory.retrieval.embedding.api_embedding import checked_texts
+from jiuwen_memory.foundation.text import checked_texts, split_text
 
 DIMENSION = 512
 BATCH_TEXTS = 32

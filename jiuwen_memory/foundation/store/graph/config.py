@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from jiuwen_memory.foundation.hiding import shown_fields
+from jiuwen_memory.foundation.langchain_embedding import LangChainEmbedding, is_langchain_embeddings
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph.constants import DEFAULT_WORKER_NUM
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreIndexConfig, GraphStoreStorageConfig
@@ -52,6 +53,11 @@ class GraphConfig(BaseModel):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         return shown_fields(super().__repr_args__())
+
+    @field_validator("embedding_model", mode="before")
+    @classmethod
+    def _may_be_langchain(cls, value: object) -> object:
+        return LangChainEmbedding(value) if is_langchain_embeddings(value) else value
 
     @field_validator("uri", mode="before")
     @classmethod

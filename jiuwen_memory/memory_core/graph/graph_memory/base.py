@@ -55,7 +55,8 @@ class GraphMemory(Upkeep):
 
     Args:
         db_config: where and how the graph is stored.
-        llm_client: any object with `await invoke(messages=..., response_format=..., **kw)`; only adding needs it.
+        llm_client: any object with `await invoke(messages=..., response_format=..., **kw)`, or a LangChain chat model;
+            only adding needs it.
         llm_structured_output: ask for JSON by schema; without it the schema goes into the prompt.
         reranker: orders candidates where a `SearchConfig` says `rerank=True`.
         extraction_strategy: how texts become part of the graph.

@@ -17,6 +17,12 @@ from jiuwen_memory.errors import (
     ModelNotFoundError,
     SetupError,
 )
+from jiuwen_memory.foundation.langchain_embedding import (
+    LangChainEmbedding,
+    LangChainEmbeddings,
+    is_langchain_embeddings,
+)
+from jiuwen_memory.foundation.llm.langchain_model import LangChainChat, LangChainModel, is_langchain_chat
 from jiuwen_memory.foundation.llm.model import ChatModel
 from jiuwen_memory.foundation.locks import InProcessLocks, Lease, UserLocks
 from jiuwen_memory.foundation.ports import Embedding, Reranker
@@ -52,7 +58,7 @@ class MemoryCore:
     def __init__(
         self,
         db_config: GraphConfig,
-        llm_client: ChatModel | None = None,
+        llm_client: ChatModel | LangChainChat | None = None,
         llm_structured_output: bool = True,
         reranker: Reranker | None = None,
         extraction_strategy: AddMemStrategy = DEFAULT_STRATEGY,
@@ -69,7 +75,7 @@ class MemoryCore:
         if language not in get_args(Language):
             raise LanguageError(f"language is {language!r}; give 'cn' or 'en'.")
         self.config = db_config
-        self.llm_client = llm_client
+        self.llm_client: ChatModel | None = LangChainModel(llm_client) if is_langchain_chat(llm_client) else llm_client
         self.llm_structured_output = llm_structured_output
         self.reranker = reranker
         self.extraction_strategy = extraction_strategy
@@ -96,9 +102,9 @@ class MemoryCore:
         """The attached embedding model."""
         return self._store.embedder
 
-    def attach_embedder(self, embedder: Embedding) -> None:
-        """Attach the embedding model; its dimension, once known, must equal `GraphConfig.embed_dim`."""
-        self._store.attach_embedder(embedder)
+    def attach_embedder(self, embedder: Embedding | LangChainEmbeddings) -> None:
+        """Attach the embedding model (ours or LangChain's); its dimension must equal `GraphConfig.embed_dim`."""
+        self._store.attach_embedder(LangChainEmbedding(embedder) if is_langchain_embeddings(embedder) else embedder)
 
     def attach_reranker(self, reranker: Reranker) -> None:
         """Attach the reranker used where a `SearchConfig` says `rerank=True`."""

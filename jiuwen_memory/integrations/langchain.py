@@ -1,0 +1,163 @@
+"""The memory in LangChain's terms: a retriever and tools for an agent. The user is bound here, not by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import cache
+from itertools import zip_longest
+from typing import Any, Literal
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.tools import BaseTool, StructuredTool
+
+from jiuwen_memory.foundation.store.graph.constants import (
+    ENTITY_COLLECTION,
+    EPISODE_COLLECTION,
+    RELATION_COLLECTION,
+)
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
+from jiuwen_memory.foundation.timepoint import Precision, Timepoint
+from jiuwen_memory.integrations.sync import LoopThread
+from jiuwen_memory.memory_core.config.graph import EpisodeType
+from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+
+Kind = Literal["fact", "entity", "episode"]
+COLLECTIONS: dict[Kind, str] = {
+    "fact": RELATION_COLLECTION,
+    "entity": ENTITY_COLLECTION,
+    "episode": EPISODE_COLLECTION,
+}
+
+
+class GraphMemoryRetriever(BaseRetriever):
+    """What a memory knows about a query, as documents: facts, entities and episodes in turn, each kind best first.
+
+    A document's `id` is the object's uuid. Its metadata hold `kind`, `score`, `sources`, `episodes` (uuids of the
+    evidence), and what the kind has of `name`, `type`, `since`, `until` (ISO 8601), `current`, `session_id`, `said_at`.
+
+    Args:
+        memory: the memory to search; it is not closed by the retriever.
+        user_id: whose memories are searched; several users are searched together.
+        k: the most documents to return; a strategy with a small `top_k` returns fewer.
+        strategy: a registered search strategy.
+        kinds: what to search.
+        source, session_id: only what was learnt from there.
+    """
+
+    memory: GraphMemory
+    user_id: str | list[str]
+    k: int = 9
+    strategy: str = "default"
+    kinds: tuple[Kind, ...] = ("fact", "entity", "episode")
+    source: str | None = None
+    session_id: str | None = None
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun | None = None, k: int | None = None
+    ) -> list[Document]:
+        found = await self.memory.search(
+            query,
+            self.user_id,
+            self.strategy,
+            entity="entity" in self.kinds,
+            relation="fact" in self.kinds,
+            episode="episode" in self.kinds,
+            source=self.source,
+            session_id=self.session_id,
+        )
+        lists = [[as_document(score, each) for score, each in found.get(COLLECTIONS[kind], ())] for kind in self.kinds]
+        in_turn = [document for row in zip_longest(*lists) for document in row if document is not None]
+        return in_turn[: self.k if k is None else k]
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return _blocking_thread().run(self._aget_relevant_documents(query, k=k))
+
+
+def as_document(score: float, found: BaseGraphObject) -> Document:
+    """Return a search result as a document."""
+    metadata: dict[str, Any] = {"score": score}
+    if isinstance(found, Relation):
+        since = _point(found.valid_since, found.offset_since, found.precision_since)
+        until = _point(found.valid_until, found.offset_until, found.precision_until)
+        metadata |= {"kind": "fact", "name": found.name, "sources": found.sources, "episodes": found.episodes}
+        metadata |= {"since": since and since.iso(), "until": until and until.iso()}
+        metadata["current"] = found.valid_until is None and not found.superseded_by
+        return Document(id=found.uuid, page_content=_dated(found.content_text, since, until), metadata=metadata)
+    if isinstance(found, Entity):
+        metadata |= {"kind": "entity", "name": found.name, "type": found.obj_type}
+        metadata |= {"sources": found.sources, "episodes": found.episodes}
+        text = f"{found.name}: {found.content}" if found.content else found.name
+        return Document(id=found.uuid, page_content=text, metadata=metadata)
+    metadata |= {"kind": "episode", "episodes": [found.uuid]}
+    if isinstance(found, Episode):
+        said = _point(found.valid_since, found.offset_since, "second")
+        metadata |= {"sources": [found.source] if found.source else [], "session_id": found.session_id}
+        metadata["said_at"] = said and said.iso()
+    return Document(id=found.uuid, page_content=found.content, metadata=metadata)
+
+
+def memory_tools(
+    memory: GraphMemory,
+    *,
+    user_id: str,
+    strategy: str = "default",
+    source: str | None = None,
+    session_id: str | None = None,
+) -> list[BaseTool]:
+    """Return the tools `remember`, `search_memory` and `list_facts` for an agent that talks with one user.
+
+    The user is fixed here: no argument of a tool can reach another one's memories. `source` and `session_id` are kept
+    on what is remembered; reading is not limited by them.
+    """
+    retriever = GraphMemoryRetriever(memory=memory, user_id=user_id, strategy=strategy)
+
+    async def remember(text: str) -> str:
+        """Keep something for later conversations: facts, wishes and plans, in whole sentences that name everybody."""
+        update = await memory.add_memory(EpisodeType.DOCUMENT, user_id, text, source=source, session_id=session_id)
+        learnt = [each.content_text for each in (*update.added_relation, *update.updated_relation)]
+        return "\n".join(["Remembered.", *(f"- {fact}" for fact in learnt)])
+
+    async def search_memory(query: str) -> str:
+        """Look up what is known from earlier conversations about a person, a thing or a question."""
+        found = await retriever.ainvoke(query)
+        return "\n".join(f"- {each.page_content}" for each in found) or "Nothing is known about that."
+
+    async def list_facts(about: str) -> str:
+        """List the facts about one person or thing, by its name."""
+        facts = [
+            *await memory.triples(user_id, subject=about, limit=50),
+            *await memory.triples(user_id, object=about, limit=50),
+        ]
+        lines = dict.fromkeys(_dated(each.sentence, each.valid_since, each.valid_until) for each in facts)
+        return "\n".join(f"- {line}" for line in lines) or "No fact about that is known."
+
+    return [_tool(remember), _tool(search_memory), _tool(list_facts)]
+
+
+def _tool(function: Callable[[str], Coroutine[Any, Any, str]]) -> BaseTool:
+    def call(text: str) -> str:
+        return _blocking_thread().run(function(text))
+
+    made = StructuredTool.from_function(coroutine=function)
+    argument = next(iter(made.args))
+    made.func = lambda **given: call(given[argument])
+    return made
+
+
+@cache
+def _blocking_thread() -> LoopThread:
+    """Return the one thread in which calls without `await` run."""
+    return LoopThread()
+
+
+def _point(seconds: int | None, offset: int, precision: Precision | None) -> Timepoint | None:
+    return None if seconds is None else Timepoint(seconds, offset, precision or "second")
+
+
+def _dated(text: str, since: Timepoint | None, until: Timepoint | None) -> str:
+    words = [f"{word} {point.format()}" for word, point in (("since", since), ("until", until)) if point]
+    return f"{text} ({', '.join(words)})" if words else text
