@@ -61,6 +61,10 @@ RERANK_BASE_URL = Setting("JIUWEN_MEMORY_RERANK_BASE_URL", "Endpoint of the rera
 RERANK_API_KEY = Setting("JIUWEN_MEMORY_RERANK_API_KEY", "API key of the reranker's endpoint")
 TIMEOUT = Setting("JIUWEN_MEMORY_TIMEOUT", "Seconds that one request to a model may take", "60")
 SSL_CERT = Setting("JIUWEN_MEMORY_SSL_CERT", "Path of a PEM file of the authorities to trust in place of the usual")
+CONFIG = Setting("JIUWEN_MEMORY_CONFIG", "Configuration file of the command line and the MCP server")
+USER = Setting("JIUWEN_MEMORY_USER", "Whose memory the command line and the MCP server use")
+URI = Setting("JIUWEN_MEMORY_URI", "Path or URI of the store that the command line and the MCP server use")
+TOKEN = Setting("JIUWEN_MEMORY_TOKEN", "Authentication token of that store")
 
 SETTINGS = (
     OPENAI_API_KEY,
@@ -75,4 +79,8 @@ SETTINGS = (
     RERANK_API_KEY,
     TIMEOUT,
     SSL_CERT,
+    CONFIG,
+    USER,
+    URI,
+    TOKEN,
 )
