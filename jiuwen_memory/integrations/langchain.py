@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import cache
-from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool, StructuredTool
 
-from jiuwen_memory.foundation.store.graph.constants import (
-    ENTITY_COLLECTION,
-    EPISODE_COLLECTION,
-    RELATION_COLLECTION,
-)
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.foundation.timepoint import Precision, Timepoint
+from jiuwen_memory.integrations.findings import Finding, Kind, dated, findings
 from jiuwen_memory.integrations.sync import LoopThread
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
-
-Kind = Literal["fact", "entity", "episode"]
-COLLECTIONS: dict[Kind, str] = {
-    "fact": RELATION_COLLECTION,
-    "entity": ENTITY_COLLECTION,
-    "episode": EPISODE_COLLECTION,
-}
 
 
 class GraphMemoryRetriever(BaseRetriever):
@@ -67,9 +53,7 @@ class GraphMemoryRetriever(BaseRetriever):
             source=self.source,
             session_id=self.session_id,
         )
-        lists = [[as_document(score, each) for score, each in found.get(COLLECTIONS[kind], ())] for kind in self.kinds]
-        in_turn = [document for row in zip_longest(*lists) for document in row if document is not None]
-        return in_turn[: self.k if k is None else k]
+        return [_document(each) for each in findings(found, self.kinds, limit=self.k if k is None else k)]
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
@@ -77,27 +61,21 @@ class GraphMemoryRetriever(BaseRetriever):
         return _blocking_thread().run(self._aget_relevant_documents(query, k=k))
 
 
-def as_document(score: float, found: BaseGraphObject) -> Document:
-    """Return a search result as a document."""
-    metadata: dict[str, Any] = {"score": score}
-    if isinstance(found, Relation):
-        since = _point(found.valid_since, found.offset_since, found.precision_since)
-        until = _point(found.valid_until, found.offset_until, found.precision_until)
-        metadata |= {"kind": "fact", "name": found.name, "sources": found.sources, "episodes": found.episodes}
-        metadata |= {"since": since and since.iso(), "until": until and until.iso()}
-        metadata["current"] = found.valid_until is None and not found.superseded_by
-        return Document(id=found.uuid, page_content=_dated(found.content_text, since, until), metadata=metadata)
-    if isinstance(found, Entity):
-        metadata |= {"kind": "entity", "name": found.name, "type": found.obj_type}
-        metadata |= {"sources": found.sources, "episodes": found.episodes}
-        text = f"{found.name}: {found.content}" if found.content else found.name
-        return Document(id=found.uuid, page_content=text, metadata=metadata)
-    metadata |= {"kind": "episode", "episodes": [found.uuid]}
-    if isinstance(found, Episode):
-        said = _point(found.valid_since, found.offset_since, "second")
-        metadata |= {"sources": [found.source] if found.source else [], "session_id": found.session_id}
-        metadata["said_at"] = said and said.iso()
-    return Document(id=found.uuid, page_content=found.content, metadata=metadata)
+def _document(found: Finding) -> Document:
+    metadata: dict[str, Any] = {
+        "kind": found.kind,
+        "score": found.score,
+        "sources": list(found.sources),
+        "episodes": list(found.episodes),
+    }
+    since, until = (point and point.iso() for point in (found.since, found.until))
+    if found.kind == "episode":
+        metadata |= {"session_id": found.session_id, "said_at": since}
+    else:
+        metadata |= {"name": found.name, "type": found.type}
+    if found.kind == "fact":
+        metadata |= {"since": since, "until": until, "current": found.current}
+    return Document(id=found.id, page_content=found.dated_text, metadata=metadata)
 
 
 def memory_tools(
@@ -132,7 +110,7 @@ def memory_tools(
             *await memory.triples(user_id, subject=about, limit=50),
             *await memory.triples(user_id, object=about, limit=50),
         ]
-        lines = dict.fromkeys(_dated(each.sentence, each.valid_since, each.valid_until) for each in facts)
+        lines = dict.fromkeys(dated(each.sentence, each.valid_since, each.valid_until) for each in facts)
         return "\n".join(f"- {line}" for line in lines) or "No fact about that is known."
 
     return [_tool(remember), _tool(search_memory), _tool(list_facts)]
@@ -152,12 +130,3 @@ def _tool(function: Callable[[str], Coroutine[Any, Any, str]]) -> BaseTool:
 def _blocking_thread() -> LoopThread:
     """Return the one thread in which calls without `await` run."""
     return LoopThread()
-
-
-def _point(seconds: int | None, offset: int, precision: Precision | None) -> Timepoint | None:
-    return None if seconds is None else Timepoint(seconds, offset, precision or "second")
-
-
-def _dated(text: str, since: Timepoint | None, until: Timepoint | None) -> str:
-    words = [f"{word} {point.format()}" for word, point in (("since", since), ("until", until)) if point]
-    return f"{text} ({', '.join(words)})" if words else text
