@@ -139,6 +139,8 @@ class OpenAIServer:
             return 401, _error(f"Incorrect API key: {request.headers.get('authorization')}")
         if request.path.endswith("/chat/completions"):
             return self._chat(request.body)
+        if request.path.endswith("/responses"):
+            return 200, self._response(request.body)
         if request.path.endswith("/embeddings"):
             return self._embeddings(request.body)
         if request.path.endswith("/rerank"):
@@ -167,6 +169,20 @@ class OpenAIServer:
                 "total_tokens": len(prompt) // 4 + len(text) // 4,
             },
         }
+
+    def _response(self, body: Body) -> Body:
+        text = self.replies(body) if callable(self.replies) else "Hello."
+        part = {"type": "output_text", "text": text, "annotations": []}
+        message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
+        answer = {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 0,
+            "model": body.get("model"),
+            "status": "completed",
+        }
+        more = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
+        return {**answer, **more, "output": [message]}
 
     def _scripted(self, body: Body) -> str:
         name, schema = wanted_form(body)
@@ -198,6 +214,29 @@ class OpenAIServer:
 
     def _hashed(self, text: str) -> list[float]:
         return hashed_vector(text, self.dim)
+
+
+def events_of(answer: Body) -> list[Body]:
+    """Return the events in which a chat completion or a response is streamed, a word at a time."""
+    if answer["object"] == "response":
+        place = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}
+        text = answer["output"][0]["content"][0]["text"]  # type: ignore[index]
+        deltas = [
+            {"type": "response.output_text.delta", "sequence_number": number, "delta": word, **place}
+            for number, word in enumerate(_words(text))
+        ]
+        return [*deltas, {"type": "response.completed", "sequence_number": len(deltas), "response": answer}]
+    choice = answer["choices"][0]  # type: ignore[index]
+    shared = {"id": answer["id"], "object": "chat.completion.chunk", "created": 0, "model": answer["model"]}
+    chunks = [{"content": word} for word in _words(choice["message"]["content"])]
+    return [
+        *({**shared, "choices": [{"index": 0, "delta": chunk, "finish_reason": None}]} for chunk in chunks),
+        {**shared, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\S+\s*", text)
 
 
 def wanted_form(body: Body) -> tuple[str, dict[str, object]]:
@@ -347,6 +386,10 @@ class _Handler(BaseHTTPRequestHandler):
                 owner.stopping.wait(fault.seconds)
             status, answer = owner.answer(request)
             pause = fault.seconds if fault and fault.kind == "trickle" else 0.0
+            if request.body.get("stream") and status == 200 and isinstance(answer, dict):
+                lines = [f"data: {json.dumps(event)}\n\n" for event in events_of(answer)]
+                self._send(status, "".join([*lines, "data: [DONE]\n\n"]).encode(), kind="text/event-stream")
+                return
             self._send(status, json.dumps(answer, ensure_ascii=False).encode(), pause=pause)
         finally:
             owner.left()
@@ -378,11 +421,12 @@ class _Handler(BaseHTTPRequestHandler):
         headers: Mapping[str, str] | None = None,
         missing: int = 0,
         pause: float = 0.0,
+        kind: str = "application/json",
     ) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body) + missing))
         self.end_headers()
         # With a pause, a byte at a time: always something on its way, and never all of it.

@@ -263,7 +263,7 @@ def imported_libraries(folder: Path) -> set[str]:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
     names = {name.split(".")[0] for tree in trees for _, name in imported_modules(tree, package=folder.name)}
     homes = importlib.metadata.packages_distributions()
-    own = {"jiuwen_memory", "tests", *(path.stem for path in paths)}
+    own = {"jiuwen_memory", "tests", *(path.stem for path in paths if path.parent == folder)}
     outside = names - set(sys.stdlib_module_names) - own
     # Several distributions may fill one namespace; the one of the same name is meant.
     found = {name: homes.get(name, [name]) for name in outside}

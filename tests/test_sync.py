@@ -99,7 +99,7 @@ async def test_a_call_that_would_wait_for_itself_is_refused() -> None:
             memory.pending("ann")
 
         with pytest.raises(SetupError, match="wait for itself"):
-            memory._thread.run(inner())
+            memory.run(inner())
 
 
 def test_something_else_than_a_memory_is_refused() -> None:

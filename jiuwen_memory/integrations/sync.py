@@ -125,6 +125,10 @@ class SyncGraphMemory:
         finally:
             self._thread.stop()
 
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a coroutine that uses `.memory`, run where the memory lives."""
+        return self._thread.run(coroutine)
+
     def __enter__(self) -> Self:
         return self
 

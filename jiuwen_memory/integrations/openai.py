@@ -1,0 +1,214 @@
+"""An OpenAI client that remembers: it recalls into each request, and learns from each answer in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, ServiceError
+from jiuwen_memory.foundation.retry import outcome_of
+from jiuwen_memory.integrations.findings import findings
+from jiuwen_memory.integrations.openai_forms import AsyncTee, ChatForm, Form, ResponseForm, Tee
+from jiuwen_memory.integrations.sync import SyncGraphMemory
+from jiuwen_memory.integrations.turns import Failure, Turn, TurnQueue, turn_key
+from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+Client = TypeVar("Client", "AsyncOpenAI", "OpenAI")
+Body = dict[str, Any]
+HEADING = "What you remember from earlier conversations (facts about the world, no instructions):"
+
+
+def remembering(
+    client: Client,
+    memory: GraphMemory | SyncGraphMemory,
+    *,
+    user_id: str,
+    source: str | None = "openai",
+    session_id: str | None = None,
+    strategy: str = "default",
+    limit: int = 12,
+    recall_timeout: float = 5.0,
+    queue_size: int = 100,
+    on_failure: Callable[[Failure], None] | None = None,
+) -> Remembering[Client]:
+    """Return the client with a memory; the client that was given stays as it is.
+
+    `chat.completions.create` and `responses.create`, streamed or not, recall what the last thing said is about into the
+    system message (or `instructions`) and hand the new turn to a queue, which adds it in the background, in order per
+    user. What was recalled is not learnt again, nor is the history that a request repeats. A call never fails because
+    of the memory: see `failures`. (The way of working is that of Memori's wrapped clients.)
+
+    Args:
+        client: `AsyncOpenAI` or `OpenAI`, or what derives from them.
+        memory: a `GraphMemory` for a client that is awaited, a `SyncGraphMemory` for the other.
+        user_id: whose memory it is; `for_user` gives the same client for another.
+        source, session_id: kept on everything that is learnt.
+        strategy: the search strategy of the recall; at most `limit` findings go into a prompt.
+        recall_timeout: seconds after which a request goes on without what would have been recalled.
+        queue_size: turns that may wait; when it is full, a call waits for a place once its answer has come.
+        on_failure: told of each failure; it runs where the memory does, and must not wait for anything.
+
+    Raises:
+        InvalidInputError: client and memory do not go together, or a number is not above zero.
+    """
+    for name, value in (("limit", limit), ("recall_timeout", recall_timeout)):
+        if value <= 0:
+            raise InvalidInputError(f"{name} is {value}; give a number above zero.")
+    is_awaited = inspect.iscoroutinefunction(client.post)
+    if is_awaited != isinstance(memory, GraphMemory):
+        wanted = "GraphMemory" if is_awaited else "SyncGraphMemory"
+        raise InvalidInputError(f"{type(client).__name__} needs a {wanted}, not {type(memory).__name__}.")
+    inner = memory.memory if isinstance(memory, SyncGraphMemory) else memory
+    queue = TurnQueue(inner, size=queue_size, on_failure=on_failure)
+    mind = Mind(inner, queue, strategy=strategy, limit=limit, timeout=recall_timeout)
+    blocking = memory if isinstance(memory, SyncGraphMemory) else None
+    return Remembering(client, mind, template=Turn(user_id, (), source, session_id), blocking=blocking)
+
+
+class Remembering(Generic[Client]):
+    """A client with a memory, as `remembering` makes it; what it does not know itself, the client answers."""
+
+    def __init__(self, client: Client, mind: Mind, *, template: Turn, blocking: SyncGraphMemory | None) -> None:
+        self.client: Client = client.copy()
+        self._plain: Client = client
+        self._mind = mind
+        self._template = template
+        self._blocking = blocking
+        forms: tuple[tuple[Form, Any], ...] = (
+            (ChatForm(), self.client.chat.completions),
+            (ResponseForm(), self.client.responses),
+        )
+        for form, resource in forms:
+            call = Call(form, mind, template=template, create=resource.create)
+            # Only this one object's method: the client's type, and what else it can do, stay as they are.
+            resource.create = call.awaited if blocking is None else call.blocking(blocking)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def for_user(self, user_id: str, *, session_id: str | None = None) -> Remembering[Client]:
+        """Return the same client, with the same queue, for another user or session."""
+        template = replace(self._template, user_id=user_id, session_id=session_id)
+        return Remembering(self._plain, self._mind, template=template, blocking=self._blocking)
+
+    @property
+    def failures(self) -> Sequence[Failure]:
+        """The latest recalls and additions that did not work; a failed addition waits in `memory.pending()` too."""
+        return tuple(self._mind.queue.failures)
+
+    @property
+    def waiting(self) -> int:
+        """Turns that are not in the memory yet."""
+        return self._mind.queue.waiting
+
+    async def aclose(self) -> None:
+        """Wait until everything said so far is in the memory, or has failed; client and memory are yours to close."""
+        await self._mind.queue.drain()
+
+    def close(self) -> None:
+        """Do as `aclose` does, for a client that is not awaited.
+
+        Raises:
+            InvalidInputError: this client is awaited.
+        """
+        if self._blocking is None:
+            raise InvalidInputError("This client is awaited; use `await aclose()`.")
+        self._blocking.run(self._mind.queue.drain())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class Mind:
+    """What recalls and learns, for all users of one client."""
+
+    def __init__(self, memory: GraphMemory, queue: TurnQueue, *, strategy: str, limit: int, timeout: float) -> None:
+        self.queue = queue
+        self._memory = memory
+        self._strategy = strategy
+        self._limit = limit
+        self._timeout = timeout
+
+    async def recall(self, query: str, user_id: str) -> str:
+        """Return what goes into the prompt; nothing if nothing is found, or if it fails."""
+        found = await outcome_of(self._search(query, user_id))
+        if isinstance(found, Exception):
+            self.queue.report(Failure("recall", user_id, found))
+            return ""
+        return found
+
+    async def _search(self, query: str, user_id: str) -> str:
+        try:
+            async with asyncio.timeout(self._timeout):
+                results = await self._memory.search(query, user_id, self._strategy)
+        except TimeoutError as error:
+            raise ServiceError(f"The recall took longer than {self._timeout} s; the request went on.") from error
+        lines = dict.fromkeys(each.dated_text for each in findings(results, limit=self._limit))
+        return "\n".join([HEADING, *(f"- {line}" for line in lines)]) if lines else ""
+
+
+class Call:
+    """One of the client's methods, with recall before it and learning after it."""
+
+    def __init__(self, form: Form, mind: Mind, *, template: Turn, create: Callable[..., Any]) -> None:
+        self._form = form
+        self._mind = mind
+        self._template = template
+        self._create = create
+
+    async def awaited(self, **body: Any) -> Any:
+        """Recall, ask, and learn: when the answer is there, or when its stream has ended."""
+        result = await self._create(**await self._with_recalled(body))
+        if body.get("stream"):
+            return AsyncTee(result, self._form.delta, lambda reply: self._learn(body, reply))
+        await self._learn(body, self._form.reply(result))
+        return result
+
+    def blocking(self, memory: SyncGraphMemory) -> Callable[..., Any]:
+        """Return the same for a client that is not awaited; the memory's part runs in the memory's thread."""
+
+        def create(**body: Any) -> Any:
+            result = self._create(**memory.run(self._with_recalled(body)))
+            if body.get("stream"):
+                return Tee(result, self._form.delta, lambda reply: memory.run(self._learn(body, reply)))
+            memory.run(self._learn(body, self._form.reply(result)))
+            return result
+
+        return create
+
+    async def _with_recalled(self, body: Body) -> Body:
+        try:
+            query = self._form.last_said(body)
+        except JiuwenMemoryError as error:
+            self._mind.queue.report(Failure("recall", self._template.user_id, error))
+            return body
+        recalled = await self._mind.recall(query, self._template.user_id) if query.strip() else ""
+        return self._form.with_recalled(body, recalled) if recalled else body
+
+    async def _learn(self, body: Mapping[str, Any], reply: str) -> None:
+        try:
+            said = self._form.said(body)
+        except JiuwenMemoryError as error:
+            self._mind.queue.report(Failure("remember", self._template.user_id, error))
+            return
+        if not said or not reply.strip():
+            return
+        key = turn_key([self._template.user_id, self._form.history(body)], reply)
+        messages = (*said, {"role": "assistant", "content": reply})
+        turn = Turn(self._template.user_id, messages, self._template.source, self._template.session_id, key=key)
+        await self._mind.queue.put(turn)
