@@ -6,23 +6,23 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from jiuwen_memory.foundation.timeline import Precision, Reading
+from jiuwen_memory.foundation.timeline import Precision, Reading, shift
 
-# The hour a part of the day begins at, and the hours that it can hold as they are said.
+# The hours a part of the day is taken to begin and end at, and the hours that it can hold as they are said.
 _PARTS = {
-    "凌晨": (0, {12: 0} | {hour: hour for hour in range(6)}),
-    "清晨": (5, {hour: hour for hour in range(4, 10)}),
-    "早晨": (8, {hour: hour for hour in range(4, 12)}),
-    "早上": (8, {hour: hour for hour in range(4, 12)}),
-    "早": (8, {hour: hour for hour in range(4, 12)}),
-    "上午": (8, {hour: hour for hour in range(6, 13)}),
-    "中午": (11, {11: 11, 12: 12, 1: 13, 2: 14}),
-    "下午": (12, {12: 12} | {hour: hour + 12 for hour in range(1, 8)}),
-    "傍晚": (16, {hour: hour + 12 for hour in range(4, 8)}),
-    "晚上": (18, {hour: hour + 12 for hour in range(5, 12)}),
-    "晚": (18, {hour: hour + 12 for hour in range(5, 12)}),
-    "夜里": (20, {hour: hour + 12 for hour in range(8, 12)}),
-    "深夜": (22, {hour: hour + 12 for hour in range(9, 12)}),
+    "凌晨": (0, 6, {12: 0} | {hour: hour for hour in range(6)}),
+    "清晨": (5, 9, {hour: hour for hour in range(4, 10)}),
+    "早晨": (8, 12, {hour: hour for hour in range(4, 12)}),
+    "早上": (8, 12, {hour: hour for hour in range(4, 12)}),
+    "早": (8, 12, {hour: hour for hour in range(4, 12)}),
+    "上午": (8, 12, {hour: hour for hour in range(6, 13)}),
+    "中午": (11, 13, {11: 11, 12: 12, 1: 13, 2: 14}),
+    "下午": (12, 18, {12: 12} | {hour: hour + 12 for hour in range(1, 8)}),
+    "傍晚": (16, 20, {hour: hour + 12 for hour in range(4, 8)}),
+    "晚上": (18, 24, {hour: hour + 12 for hour in range(5, 12)}),
+    "晚": (18, 24, {hour: hour + 12 for hour in range(5, 12)}),
+    "夜里": (20, 24, {hour: hour + 12 for hour in range(8, 12)}),
+    "深夜": (22, 24, {hour: hour + 12 for hour in range(9, 12)}),
 }
 _PART = "|".join(_PARTS)
 _CLOCK = re.compile(
@@ -46,7 +46,8 @@ class Clock:
     def on(self, day: datetime) -> Reading:
         """Return the moment on a day; a part of the day is no more exact than the day."""
         if self.hour is None:
-            return Reading(day.replace(hour=_PARTS[self.part][0]), "day")
+            begins, ends, _ = _PARTS[self.part]
+            return Reading(day.replace(hour=begins), "day", end=shift(day, ends, "hour"))
         return Reading(day.replace(hour=self.hour, minute=self.minute, second=self.second), self.precision)
 
 
@@ -72,5 +73,5 @@ def _hour_of_day(hour: int, part: str | None, latin: str | None, *, is_exact: bo
     if latin:
         return hour % 12 + (12 if latin == "p" else 0) if 1 <= hour <= 12 else None
     if part and hour <= 12:
-        return _PARTS[part][1].get(hour)
+        return _PARTS[part][2].get(hour)
     return hour if is_exact or hour > 12 else None

@@ -33,7 +33,8 @@ _PART = re.compile(
     r",?\s?(?:\b(?:in|during|at)\s)?(?:\bthe\s)?\b(?:early|late|mid)?[ -]?"
     r"(?P<part>morning|afternoon|evening|night)\b,?(?:\s(?:on|of)\b)?"
 )
-_BEGINNINGS = {"morning": 8, "afternoon": 12, "evening": 18, "night": 20, "noon": 12}
+# The hours that a part of the day is taken to last, for it is no more exact than the day.
+_HOURS = {"morning": (8, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (20, 24)}
 _NAMED_HOURS = {"noon": 12, "midday": 12, "midnight": 0}
 
 
@@ -50,7 +51,8 @@ class Clock:
     def on(self, day: datetime) -> Reading:
         """Return the moment on a day; a part of the day is no more exact than the day."""
         if self.hour is None:
-            return Reading(day.replace(hour=_BEGINNINGS[self.part]), "day")
+            begins, ends = _HOURS[self.part]
+            return Reading(day.replace(hour=begins), "day", end=shift(day, ends, "hour"))
         moment = shift(day, self.minute, "minute") if self.minute < 0 else day.replace(minute=self.minute)
         return Reading(shift(moment, self.hour, "hour").replace(second=self.second), self.precision)
 
@@ -59,6 +61,7 @@ def take_clock(text: str) -> tuple[str, Clock | None] | None:
     """Take the time of day out of some words; None if there is one that leaves a doubt."""
     text = _MERIDIEM.sub(r"\1m", text)
     text = text.replace("tonight", "today night").replace("last night", "yesterday night")
+    text = re.sub(r"\b(?:very )?(?:early|late) (?=(?:\w+ ){1,2}(?:morning|afternoon|evening|night)\b)", "", text)
     text = re.sub(r"this (?=(?:early |late )?(?:morning|afternoon|evening|night)\b)", "today ", text)
     part = _PART.search(text)
     name = part["part"] if part else ""

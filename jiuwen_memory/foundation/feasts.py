@@ -1,12 +1,10 @@
-"""Feasts that fall on a day of the western calendar, by the names English and Chinese give them. Pure functions.
-
-Feasts of the lunar calendar are left out on purpose: their day cannot be computed from the words alone.
-"""
+"""Feasts by the names that English and Chinese give them, on the days of the western calendar. Pure functions."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from jiuwen_memory.foundation.lunar import LUNAR_LAST_DAY, lunar_day, solar_term
 from jiuwen_memory.foundation.timeline import Reading, day_of, easter, floor, weekday_of_month
 
 _FIXED = {
@@ -66,10 +64,47 @@ _FROM_EASTER = {
     50: "whit monday",
     60: "corpus christi",
 }
-_CLEAR_BRIGHT = frozenset({"qingming", "qingming festival", "tomb-sweeping day", "清明", "清明节"})
+# Month and day by the moon. 小年 is left out: the 23rd in the north, the 24th in the south.
+_LUNAR = {
+    (1, 1): "chinese new year|lunar new year|spring festival|春节|大年初一|农历新年",
+    (1, 15): "lantern festival|元宵|元宵节|上元节",
+    (5, 5): "dragon boat festival|端午|端午节",
+    (7, 7): "qixi|qixi festival|七夕|七夕节",
+    (7, 15): "中元节",
+    (8, 15): "mid-autumn festival|mid autumn festival|moon festival|中秋|中秋节|八月节",
+    (9, 9): "double ninth festival|重阳|重阳节",
+    (12, 8): "laba festival|腊八|腊八节",
+    (12, LUNAR_LAST_DAY): "chinese new year's eve|lunar new year's eve|除夕|除夕夜|大年三十|年三十|大年夜|年三十晚上",
+}
+# Not 雨水, 小雪, 大雪, which are rain and snow more often than terms.
+_TERMS = {
+    "立春": "立春",
+    "惊蛰": "惊蛰",
+    "春分": "春分",
+    "清明": "清明|清明节|qingming|qingming festival|tomb-sweeping day",
+    "谷雨": "谷雨",
+    "立夏": "立夏",
+    "小满": "小满",
+    "芒种": "芒种",
+    "夏至": "夏至",
+    "小暑": "小暑",
+    "大暑": "大暑",
+    "立秋": "立秋",
+    "处暑": "处暑",
+    "白露": "白露",
+    "秋分": "秋分",
+    "寒露": "寒露",
+    "霜降": "霜降",
+    "立冬": "立冬",
+    "冬至": "冬至",
+    "小寒": "小寒",
+    "大寒": "大寒",
+}
 _FIXED_DAYS = {name: day for day, names in _FIXED.items() for name in names.split("|")}
 _MOVING_DAYS = {name: rule for rule, names in _MOVING.items() for name in names.split("|")}
 _EASTER_DAYS = {name: days for days, names in _FROM_EASTER.items() for name in names.split("|")}
+_TERM_NAMES = {name: term for term, names in _TERMS.items() for name in names.split("|")}
+_LUNAR_DAYS = {name: day for day, names in _LUNAR.items() for name in names.split("|")}
 
 
 def feast_of(name: str, year: int) -> Reading | None:
@@ -78,19 +113,30 @@ def feast_of(name: str, year: int) -> Reading | None:
         return day_of(year, *_FIXED_DAYS[name])
     if name in _EASTER_DAYS:
         return Reading(easter(year) + timedelta(days=_EASTER_DAYS[name]), "day")
-    if name in _CLEAR_BRIGHT and 1900 <= year < 2100:
-        # The solar term, by the usual formula: the sun's longitude reaches 15 degrees.
-        century = 5.59 if year < 2000 else 4.81
-        return day_of(year, 4, int(year % 100 * 0.2422 + century) - (year % 100 - (year < 2000)) // 4)
+    if name in _LUNAR_DAYS:
+        # 腊八 may come twice in a year, and in another not at all.
+        found = (lunar_day(lunar_year, *_LUNAR_DAYS[name]) for lunar_year in (year - 1, year))
+        inside = [day for day in found if day is not None and day.start.year == year]
+        return inside[0] if len(inside) == 1 else None
+    if name in _TERM_NAMES:
+        return solar_term(_TERM_NAMES[name], year)
     if name in _MOVING_DAYS:
         month, weekday, number, days = _MOVING_DAYS[name]
-        found = weekday_of_month(datetime(year, month, 1), weekday, number)
-        return Reading(found + timedelta(days=days), "day") if found else None
+        first = weekday_of_month(datetime(year, month, 1), weekday, number)
+        return Reading(first + timedelta(days=days), "day") if first else None
     return None
+
+
+def is_feast(name: str) -> bool:
+    """Tell whether this is the name of a feast."""
+    return any(name in names for names in (_FIXED_DAYS, _MOVING_DAYS, _EASTER_DAYS, _LUNAR_DAYS, _TERM_NAMES))
 
 
 def latest_feast(name: str, now: datetime) -> Reading | None:
     """Return the last day of a feast that has begun, or None if it is not known."""
+    if name in _LUNAR_DAYS:
+        days = (lunar_day(year, *_LUNAR_DAYS[name]) for year in (now.year, now.year - 1, now.year - 2))
+        return next((day for day in days if day is not None and day.start <= floor(now, "day")), None)
     for year in range(now.year, max(now.year - 2, 0), -1):
         reading = feast_of(name, year)
         if reading is not None and reading.start <= floor(now, "day"):

@@ -106,7 +106,7 @@ def normalise_name(name: str) -> str:
 
 
 def _normalise_once(name: str) -> str:
-    folded = _simplified(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()))
+    folded = simplified(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()))
     visible = folded
     if not folded.isprintable():
         visible = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Cc"} or char.isspace())
@@ -170,10 +170,10 @@ def _fold(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
     # The voicing marks of kana lie outside U+0300..U+036F, so recomposing brings them back untouched.
     bare = _ACCENTS.sub("", unicodedata.normalize("NFD", folded)).translate(_WHOLE_LETTERS)
-    return _simplified(unicodedata.normalize("NFKC", bare))
+    return simplified(unicodedata.normalize("NFKC", bare))
 
 
-def _simplified(text: str) -> str:
+def simplified(text: str) -> str:
     """Return the text with each Traditional character as its Simplified one.
 
     One character at a time, whatever stands around it: what is stored and what is asked must fold alike.

@@ -41,11 +41,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class PeriodWords:
-    """The words of a beginning and of an end, where given; `is_before` if the end itself is no longer meant."""
+    """The words of a beginning and of an end, where given.
+
+    `is_before` if the end itself is no longer meant, `is_after` if the beginning itself is not meant yet.
+    """
 
     since: str | None
     until: str | None
     is_before: bool = False
+    is_after: bool = False
 
 
 def floor(moment: datetime, unit: str) -> datetime:
@@ -169,8 +173,8 @@ def latest_month(now: datetime, month: int) -> Reading:
 
 
 def latest_day_of_month(now: datetime, day: int) -> Reading | None:
-    """Return the last day of that number that has begun, no further back than the month before last."""
-    for back in range(3):
+    """Return the last day of that number that has begun, or None if last month did not have it."""
+    for back in range(2):
         month = shift(floor(now, "month"), -back, "month")
         reading = day_of(month.year, month.month, day)
         if reading is not None and reading.start <= now:

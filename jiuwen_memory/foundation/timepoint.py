@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TypeVar
@@ -38,6 +38,7 @@ _ISO_COMPACT = re.compile(
     r"(?P<offset>z|(?P<sign>[+\-])(?P<hours>\d\d)(?P<minutes>\d\d)?)?)?(?P<month2>(?!))?(?P<day2>(?!))?",
     re.IGNORECASE,
 )
+_ISO_INTERVAL = re.compile(r"(?P<since>\d{4}-\d\d[^/\s]*)/(?P<until>\d{4}-\d\d[^/\s]*)")
 
 T = TypeVar("T")
 Reader = Callable[[str, datetime], Reading | None]
@@ -196,6 +197,8 @@ def _read(words: str, now: datetime, language: str | None) -> Reading | None:
 
 
 def _split(words: str, language: str | None) -> PeriodWords | None:
+    if match := _ISO_INTERVAL.fullmatch(words):
+        return PeriodWords(match["since"], match["until"])
     try:
         return _suited(_splitters(), words, language)(words)
     except (ValueError, OverflowError):
@@ -212,8 +215,10 @@ def _resolve_ends(
             return None, None
         if not until.is_now and not _YEAR.search(ends.until):
             until = _first_after(since.start, ends.until, until, language=language)
-        if until.start < since.start:
+        if (until.start if ends.is_before else until.after) <= since.start:
             return None, None
+    if since is not None and ends.is_after and since.precision not in {"second", "minute", "hour"}:
+        since = replace(since, start=since.after)
     begins = _timepoint(since, offset_minutes) if since else None
     if until is None or until.is_now:
         return begins, None

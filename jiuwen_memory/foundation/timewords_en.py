@@ -42,8 +42,8 @@ from jiuwen_memory.foundation.timewords_en_calendar import (
 
 _SOME_DAY = datetime(2000, 1, 1)
 _FILLERS = re.compile(
-    r"^(?:(?:on|in|at|during|around|about|since|from|as of|starting|beginning|back in|until|till|up to"
-    r"|the month of|the)\s+)+"
+    r"^(?:(?:on|in|at|during|over|throughout|around|about|since|from|as of|starting|beginning|back in|until|till|up to"
+    r"|the month of|all of|the (?:whole|entirety) of|the (?:whole|entire)|the)\s+)+"
 )
 _TO_WORDS = re.compile(r"(?:from\s+)?(?P<since>.+?)\s+(?:to|until|till|through|thru)\s+(?P<until>.+)")
 _TO_DASH = re.compile(
@@ -55,8 +55,21 @@ _SINCE = re.compile(
     r"(?:ever )?(?:since|from|starting(?: from| in| on)?|beginning(?: in| on)|as of)\s+(?P<since>.+?)"
     r"(?:\s+(?:on|onwards?))?"
 )
-_UNTIL = re.compile(r"(?:until|till|up to|up until|through)\s+(?P<until>.+)")
+_UNTIL = re.compile(r"(?:until|till|up to|up until|through|by|no later than|not later than)\s+(?P<until>.+)")
 _BEFORE = re.compile(r"(?:before|prior to)\s+(?P<until>.+)")
+_AFTER = re.compile(r"(?:any ?time )?after\s+(?P<since>.+)")
+_SO_LONG = re.compile(rf"for (?:(?:over|about|around|nearly|almost) )?(?:the )?(?:last|past) (?P<span>{SPAN})")
+_SPAN_FROM = re.compile(rf"(?:for )?(?P<span>{SPAN}),? (?:starting|beginning|from)(?: from| on)? (?P<since>.+)")
+_FROM_SPAN = re.compile(rf"(?:starting |beginning )?(?:from|on|in) (?P<since>.+),? for (?P<span>{SPAN})")
+_REMAINING = re.compile(
+    r"(?:later|(?:the )?rest of)(?: in)? (?:the|this|the current|my) (?P<unit>week|month|quarter|year)"
+)
+_WITHIN = re.compile(rf"within (?:(?:the )?(?:next|coming) )?(?P<span>{SPAN})(?: from (?:now|today))?")
+_PART_OF_YEAR = re.compile(r"(?:the )?(?:spring|summer|autumn|fall|winter|q[1-4]|\d(?:st|nd|rd|th) (?:quarter|half))")
+_SHARED_HALF = re.compile(
+    r"(?P<start>(?P<since>1[0-2]|[1-9])(?::\d\d)?)\|(?P<end>(?P<until>1[0-2]|[1-9])(?::\d\d)?)\s?"
+    r"(?P<half>[ap])\.?m\b\.?(?: of| on)?(?P<day> .+)?"
+)
 _MONTH_ONLY = re.compile(rf"(?:the )?(?:{DAY} )?(?:of )?{MONTH}(?: (?:the )?{DAY})?")
 
 
@@ -87,6 +100,16 @@ def split_english_period(text: str) -> PeriodWords | None:
         return PeriodWords(None, match["until"])
     if match := _BEFORE.fullmatch(words):
         return PeriodWords(None, match["until"], is_before=True)
+    if match := _AFTER.fullmatch(words):
+        return PeriodWords(match["since"], None, is_after=True)
+    if match := _SO_LONG.fullmatch(words):
+        return PeriodWords(f"{match['span']} ago", None)
+    if match := _WITHIN.fullmatch(words):
+        return _within_words(match["span"])
+    if match := _REMAINING.fullmatch(words):
+        return PeriodWords("today", f"this {match['unit']}")
+    if match := _FROM_SPAN.fullmatch(words) or _SPAN_FROM.fullmatch(words):
+        return PeriodWords(match["since"], f"{match['span']} after {match['since']}", is_before=True)
     for rules in (EXACT_RULES, _DATE_RULES):
         if _read_rules(rules, words, _SOME_DAY) is not None:
             return None
@@ -99,11 +122,39 @@ def split_english_period(text: str) -> PeriodWords | None:
     return None
 
 
+_HALVES = {"hour": "30 minutes", "day": "12 hours", "year": "6 months"}
+_HALF_UNIT = r"(?P<unit>hour|day|year)"
+
+
 def _plain(text: str) -> str:
     words = digits_of_english(" ".join(text.casefold().replace("’", "'").split()))
-    words = re.sub(r"\bhalf a year\b", "6 months", words)
-    words = re.sub(r"\b(?:an?|1) year and a half\b", "18 months", words)
-    return re.sub(r"\b(\d{1,2}) and a half years\b", lambda match: f"{12 * int(match[1]) + 6} months", words)
+    words = re.sub(rf"\bhalf an? {_HALF_UNIT}\b", lambda match: _HALVES[match["unit"]], words)
+    words = re.sub(
+        rf"\b(?P<count>\d{{1,2}}|an?) (?:and a half {_HALF_UNIT}s|(?P<one>hour|day|year) and a half)\b",
+        _and_half,
+        words,
+    )
+    words = re.sub(r"\b(?:a|1) quarter of an hour\b", "15 minutes", words)
+    return re.sub(r"\b(?:(\d\d)[ -])?(\w+ties|tens)\b", _decade, words)
+
+
+def _and_half(match: Match) -> str:
+    unit = match["unit"] or match["one"]
+    return f"{match['count']} {unit}s {_HALVES[unit]}"
+
+
+def _decade(match: Match) -> str:
+    """Return "19 eighties" as "1980s"."""
+    decade = {"tens": 10, "twenties": 20, "thirties": 30, "forties": 40, "fifties": 50, "sixties": 60} | {
+        "seventies": 70,
+        "eighties": 80,
+        "nineties": 90,
+        "noughties": 2000,
+    }
+    number = decade.get(match[2])
+    if number is None or (match[1] and number > 99):
+        return match[0]
+    return f"{match[1] or ''}{number}s"
 
 
 def _completed(since: str, until: str, day: str | None) -> PeriodWords:
@@ -113,6 +164,8 @@ def _completed(since: str, until: str, day: str | None) -> PeriodWords:
     starts, ends = take_clock(since), take_clock(until)
     if starts and ends and starts[1] and ends[1] and bool(starts[0]) != bool(ends[0]):
         return PeriodWords(f"{since} {ends[0]}", f"{until} {starts[0]}")
+    if match := _SHARED_HALF.fullmatch(f"{since}|{until}"):
+        return _with_shared_half(match)
     year = re.search(rf"(?<!\d){YEAR}$", until)
     if re.fullmatch(DAY, since) and (
         match := re.fullmatch(rf"({DAY})(?: of| in)? ({MONTH}(?:,? {YEAR})?|{WHICH} month)", until)
@@ -124,12 +177,27 @@ def _completed(since: str, until: str, day: str | None) -> PeriodWords:
         since = match[1] + since + (match[2] or "")
     elif (match := re.fullmatch(rf"({MONTH} ){DAY}", since)) and re.fullmatch(rf"{DAY},? {YEAR}", until) and year:
         since, until = f"{since} {year[0]}", match[1] + until
-    elif year and _MONTH_ONLY.fullmatch(since):
+    elif (match := re.fullmatch(rf"{WEEKDAY} (?:of )?((?:{WHICH}) week)", until)) and re.fullmatch(WEEKDAY, since):
+        since = f"{since} {match[1]}"
+    elif year and (_MONTH_ONLY.fullmatch(since) or _PART_OF_YEAR.fullmatch(since)):
         since = f"{since} {year[0]}"
     elif re.fullmatch(r"\d\d?(?:st|nd|rd|th)?", since) or re.fullmatch(r"\d\d?", until):
         # A day of some month, or an hour: "1 pm to 4".
         return PeriodWords(None, None)
     return PeriodWords(since, until)
+
+
+def _within_words(span: str) -> PeriodWords:
+    since = "now" if re.search("sec|min|hour|hr", span) else "today"
+    return PeriodWords(since, f"{span} hence", is_before=True)
+
+
+def _with_shared_half(match: Match) -> PeriodWords:
+    """Read "5 to 6pm" as from 5 pm, "11 to 2pm" as from 11 am."""
+    since, until = int(match["since"]) % 12, int(match["until"]) % 12
+    half = match["half"] if since < until else {"a": "p", "p": "a"}[match["half"]]
+    day = match["day"] or ""
+    return PeriodWords(f"{match['start']} {half}m{day}", f"{match['end']} {match['half']}m{day}")
 
 
 def _read_rules(rules: tuple[tuple[re.Pattern[str], Rule], ...], words: str, now: datetime) -> Reading | None:
@@ -150,10 +218,28 @@ def _read_date(words: str, now: datetime) -> Reading | None:
 
 
 def _from_day(match: Match, now: datetime) -> Reading | None:
+    """Read what lies some days before or after another; "a week from Friday" counts from the next one."""
+    direction = -1 if match["way"] in {"before", "prior to"} else 1
+    span = re.sub(r"^(?:the )?(?=day|week|month|year)", "1 ", match["span"])
+    if re.fullmatch(WEEKDAY, match["anchor"]):
+        if match["way"] != "from":
+            return None
+        return moved(nearest_weekday(now, weekday_of(match["anchor"]), 1), span, 1)
     anchor = _read_date(match["anchor"], now)
-    if anchor is None or anchor.precision != "day":
+    if anchor is None or anchor.precision != "day" or anchor.end is not None:
         return None
-    return moved(anchor.start, match["span"], -1 if match["way"] in {"before", "prior to"} else 1)
+    return moved(anchor.start, span, direction)
+
+
+def _nth_day(match: Match, now: datetime) -> Reading | None:
+    """Read "the last day of February 2024"."""
+    words = match["period"]
+    period = Reading(floor(now, "month"), "month") if words in {"month", "the month"} else _read_date(words, now)
+    if period is None or period.end is not None or period.precision not in {"month", "year"}:
+        return None
+    number = number_of(match["nth"])
+    found = shift(period.after if number < 0 else period.start, number if number < 0 else number - 1, "day")
+    return Reading(found, "day") if period.start <= found < period.after else None
 
 
 def _in_year(match: Match, now: datetime) -> Reading | None:
@@ -198,27 +284,44 @@ def _edge(match: Match, now: datetime) -> Reading | None:
     period = _read_date(match["period"], now)
     if period is None or period.end is not None:
         return None
-    after, edge = period.after, match["edge"]
     if period.precision == "day":
         return None
+    return _part_of(period, match["edge"])
+
+
+def _part_of(period: Reading, edge: str) -> Reading:
+    """Return the early or late half, the middle third or the last day of a period, no more exact than the period."""
+    start, after = period.start, period.after
     if edge == "end":
         return replace(period, start=shift(after, -1, "day"))
-    middle = floor(period.start + (after - period.start) / 2, "day")
-    if edge in {"late", "mid", "middle"}:
-        return replace(period, start=middle)
-    return replace(period, end=middle)
+    if edge in {"mid", "middle"}:
+        return replace(period, start=_within(start, after, 3, 1), end=_within(start, after, 3, 2))
+    middle = _within(start, after, 2, 1)
+    return replace(period, start=middle) if edge == "late" else replace(period, end=middle)
+
+
+def _within(start: datetime, after: datetime, parts: int, number: int) -> datetime:
+    """Return where a part begins when a period is divided: on the first of a month, if it has so many."""
+    months = 12 * (after.year - start.year) + after.month - start.month
+    if start.day == after.day == 1 and months and months % parts == 0:
+        return shift(start, months // parts * number, "month")
+    return floor(start + number * (after - start) / parts, "day")
 
 
 _DATE_RULES = (
     *CALENDAR_RULES,
     *compiled(
-        (rf"(?P<span>{SPAN}) (?P<way>before|prior to|after|from|following) (?P<anchor>.+)", _from_day),
+        (rf"(?P<span>{SPAN}|(?:the )?day) (?P<way>before|prior to|after|from|following) (?P<anchor>.+)", _from_day),
+        (rf"(?:the )?(?P<nth>{ORDINAL}) day (?:of |in )(?P<period>.+)", _nth_day),
         (rf"(?:the )?(?P<weekday>{WEEKDAY}) (?P<way>before|prior to|after|following) (?P<day>.+)", _weekday_beside),
         (rf"(?:the )?(?P<nth>{ORDINAL}) (?P<weekday>{WEEKDAY}) (?:of |in )?(?P<month>.+)", _nth_weekday),
         (rf"(?:the )?(?P<nth>{ORDINAL}) week (?:of |in )?(?P<period>.+)", _nth_week),
-        (r"(?:the )?week (?:of|starting|beginning)(?: on)? (?P<day>.+)", _week_around),
+        (r"(?:(?:the )?week (?:of|starting|beginning|commencing)(?: on)?|w/c) (?P<day>.+)", _week_around),
         (rf"(?P<rest>.+?)(?:'s)? (?:of |in )?(?:the )?(?P<which>{WHICH}) year(?:'s)?", _in_year),
-        (r"(?:the )?(?P<edge>end|mid|middle|start|beginning|early|late)[ -](?:of |in )?(?:the )?(?P<period>.+)", _edge),
+        (
+            r"(?:the )?(?P<edge>end|mid(?![ -]autumn festival)|middle|start|beginning|early|late)[ -](?:of |in )?(?:the )?(?P<period>.+)",
+            _edge,
+        ),
     ),
     *FEAST_RULES,
 )

@@ -305,7 +305,11 @@ def _decade(match: Match, now: datetime) -> Reading | None:
     written = match["decade"]
     number = int(written)
     if len(written) == 2:
-        number += 1900 if 1900 + number <= now.year else 1800
+        here = now.year - now.year % 100
+        if here + number <= now.year:
+            # In 2024, "the 20s" may be those of this century or of the last one.
+            return None
+        number += here - 100
     return Reading(datetime(number, 1, 1), "decade") if number and number % 10 == 0 else None
 
 
@@ -329,14 +333,14 @@ def compiled(*pairs: tuple[str, Rule]) -> tuple[tuple[re.Pattern[str], Rule], ..
 
 
 EXACT_RULES = compiled(
-    (rf"(?:about |around )?(?P<span>{SPAN}) (?:ago|before now|earlier|back)", _ago),
+    (rf"(?:about |around )?(?P<span>{SPAN}) (?:ago|before now|earlier|back)(?: today)?", _ago),
     (rf"in (?:about |around )?(?P<span>{SPAN})(?: time|s' time|'s time)?", _hence),
     (rf"(?P<span>{SPAN}) (?:from now|hence|in the future|from today|after today)", _hence),
 )
 CALENDAR_RULES = compiled(
     (r"(today|this day|yesterday|tomorrow|tmrw|tmr)", _near_day),
     (r"(?:the )?day (?:before yesterday|after (?:tomorrow|tmrw|tmr))", _next_but_one_day),
-    (rf"(?P<span>{SPAN}) (?:ago|before now)", _ago),
+    (rf"(?P<span>{SPAN}) (?:ago|before now)(?: today)?", _ago),
     (rf"(?:in )?(?P<span>{SPAN}) (?:from now|hence)", _hence),
     (rf"in (?P<span>{SPAN})", _hence),
     (rf"(?:the )?(?P<which>{WHICH}) (?P<unit>{_UNIT})", _which_unit),
@@ -379,7 +383,7 @@ CALENDAR_RULES = compiled(
     (r"(?:the )?end of (?:the |this |my )?day", _end_of_day),
     (r"(?P<first>\d\d?)(?P<sign>[/.-])(?P<second>\d\d?)(?:[ /.,-](?P<year>\d{4}|\d\d))?", _digits),
     (rf"(?:the )?q(?P<number>[1-4])(?: ?(?:of |in )?(?P<year>{YEAR}))?", _quarter),
-    (r"(?P<year>\d{4}) ?(?:the )?(?:q(?P<number>[1-4]))", _quarter),
+    (r"(?P<year>\d{4})[ -]?(?:the )?(?:q(?P<number>[1-4]))", _quarter),
     (rf"(?:the )?(?P<number>[1-4])(?:st|nd|rd|th) (?:quarter|qtr)(?: (?:of |in )?(?P<year>{YEAR}))?", _quarter),
     (r"(?P<year>\d{4}) (?:the )?(?P<number>[1-4])(?:st|nd|rd|th) (?:quarter|qtr)", _quarter),
     (r"(?P<year>\d{4}) ?h(?P<number>[12])", _half_year),
@@ -397,5 +401,5 @@ CALENDAR_RULES = compiled(
     (r"(?:the )?'?(?P<decade>\d{3}0|\d0)'?s", _decade),
 )
 FEAST_RULES = compiled(
-    (rf"(?:(?P<which>last|this|next) )?(?P<name>[a-z][a-z' ]+?)(?:(?: of| in)? (?P<year>{YEAR}))?", _feast),
+    (rf"(?:(?P<which>last|this|next) )?(?P<name>[a-z][a-z' -]+?)(?:(?: of| in)? (?P<year>{YEAR}))?", _feast),
 )

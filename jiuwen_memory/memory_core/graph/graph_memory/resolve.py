@@ -290,20 +290,23 @@ def resolve_times(fact: Fact, request: AddRequest, zone: tzinfo | None) -> tuple
     offset = zone_offset(zone, request.reference_time, default=request.reference.offset_minutes)
     since, until = _read_period(fact.since_words, request, offset)
     stated_since, stated_until = _read_period(fact.until_words, request, offset)
-    stated = stated_until or stated_since if _means_an_end(fact.until_words, request, offset) else None
+    stated = _read_end(fact.until_words, request, offset) if stated_since or stated_until else None
     end = stated or until
+    if end and end.precision in EXACT:
+        end = end.last_second()
     since = _on_clocks_of(zone, since, fact.since_words, request=request)
-    end = _on_clocks_of(
-        zone, end.last_second() if end else None, fact.until_words if stated else fact.since_words, request=request
-    )
+    end = _on_clocks_of(zone, end, fact.until_words if stated else fact.since_words, request=request)
     if since and end and since.seconds > end.seconds:
         return None, None
     return since, end
 
 
-def _means_an_end(words: str, request: AddRequest, offset: int) -> bool:
-    """Tell an end from words that only say that there is none yet, as `now` and `to the present` do."""
-    return resolve_period(words, request.reference_time, offset_minutes=offset)[1] is not None
+def _read_end(words: str, request: AddRequest, offset: int) -> Timepoint | None:
+    """Return the end that words mean, None where they only say that there is none yet, as `now` does.
+
+    Half a year and the morning end before the year and the day that they are told by.
+    """
+    return resolve_period(words, request.reference_time, offset_minutes=offset)[1]
 
 
 def _on_clocks_of(zone: tzinfo | None, point: Timepoint | None, words: str, *, request: AddRequest) -> Timepoint | None:
