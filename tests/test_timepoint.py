@@ -317,6 +317,7 @@ def test_seconds_outside_the_calendar_cannot_be_printed() -> None:
         format_seconds(-(10**12))
 
 
+@settings(deadline=None)
 @given(st.datetimes(), st.integers(-14 * 60, 14 * 60), st.sampled_from(PRECISIONS))
 def test_the_last_second_of_a_unit_lies_in_it_and_stays_the_last(
     moment: datetime, offset: int, precision: Precision
@@ -331,6 +332,7 @@ def test_the_last_second_of_a_unit_lies_in_it_and_stays_the_last(
     assert last.format() == time.format() or precision in {"second", "minute", "hour", "day"}
 
 
+@settings(deadline=None)
 @given(st.datetimes(), st.integers(-14 * 60, 14 * 60))
 def test_the_iso_form_is_read_back_as_the_same_time(moment: datetime, offset: int) -> None:
     time = from_datetime(moment.replace(tzinfo=timezone(timedelta(minutes=offset))))
@@ -346,7 +348,6 @@ _WORDS = """
 _PHRASES = st.lists(st.sampled_from(_WORDS.split()), max_size=7)
 
 
-# The first words of a language compile its rules.
 @settings(deadline=None)
 @given(st.one_of(st.text(max_size=40), _PHRASES.map(" ".join), _PHRASES.map("".join)), st.datetimes())
 def test_no_words_and_no_reference_time_raise(text: str, reference: datetime) -> None:

@@ -25,7 +25,7 @@ _COUNTED_AFTER = frozenset({"ago", "from", "later", "hence", "before", "after", 
 
 def digits_of_english(text: str) -> str:
     """Return a lower-case English text with digits for words: "twenty-first" as "21st", "nineteen ten" as "1910"."""
-    tokens = _HYPHENATED.sub(r"\1 ", text).replace(",", " , ").split()
+    tokens = re.sub(r"\ban? (?=hundred|thousand)", "one ", _HYPHENATED.sub(r"\1 ", text)).replace(",", " , ").split()
     done: list[str] = []
     place = 0
     while place < len(tokens):
@@ -90,6 +90,7 @@ _CHINESE_DIGITS = {char: value for value, char in enumerate("零一二三四五�
     "兩": 2,
 }
 _CHINESE_NUMBER = re.compile("[零〇○一二两兩三四五六七八九十百千廿卅]+")
+_ESTIMATE = re.compile("[一二两兩三四五六七八九]{2}")
 _CHINESE_UNITS = {"十": 10, "百": 100, "千": 1000}
 
 
@@ -100,6 +101,9 @@ def digits_of_chinese(text: str) -> str:
 
 def _chinese_number(run: str) -> str:
     run = run.replace("廿", "二十").replace("卅", "三十")
+    if _ESTIMATE.search(run) and any(char in _CHINESE_UNITS for char in run):
+        # 七八十: seventy or eighty.
+        return run
     if not any(char in _CHINESE_UNITS for char in run):
         # Two digits in a row are an estimate (两三天: two or three days), except after a zero (零八年).
         if len(run) == 2 and run[0] not in "零〇○":

@@ -217,6 +217,8 @@ def _resolve_ends(
             until = _first_after(since.start, ends.until, until, language=language)
         if (until.start if ends.is_before else until.after) <= since.start:
             return None, None
+    if until is not None and ends.since is None and _may_lie_ahead(ends.until or "", until, now, language=language):
+        until = None
     if since is not None and ends.is_after and since.precision not in {"second", "minute", "hour"}:
         since = replace(since, start=since.after)
     begins = _timepoint(since, offset_minutes) if since else None
@@ -225,6 +227,19 @@ def _resolve_ends(
     if ends.is_before:
         return begins, _from_wall_time(until.start - timedelta(seconds=1), offset_minutes, until.precision)
     return begins, _end_of(until, offset_minutes)
+
+
+def _may_lie_ahead(words: str, found: Reading, now: datetime, *, language: str | None) -> bool:
+    """Tell whether an end that is over was named without saying which: "until Friday" mostly looks ahead."""
+    from jiuwen_memory.foundation.timewords_library import RELATIVE_WORDS
+
+    if found.is_now or found.after > now or RELATIVE_WORDS.search(words) or _YEAR.search(words):
+        return False
+    try:
+        later = _read(words, now + timedelta(days=400), language)
+    except OverflowError:
+        return False
+    return later is None or later.start != found.start
 
 
 def _read_end(words: str | None, now: datetime, *, offset_minutes: int, language: str | None) -> Reading | None:

@@ -54,6 +54,9 @@ def split_chinese_period(text: str) -> PeriodWords | None:
     words = _plain(text)
     if match := _SO_LONG.fullmatch(words):
         return PeriodWords(f"{match['span']}前", None)
+    if match := _SHORT.fullmatch(words):
+        head, unit = match["head"], match["unit"]
+        return PeriodWords(f"{head}{match['since']}{unit}", f"{head}{match['until']}{unit}")
     if any(pattern.fullmatch(words) for pattern, _ in UNDIVIDED):
         return None
     for pattern in _PERIODS:
@@ -108,7 +111,7 @@ def _feast_at_the_end(words: str) -> str:
 
 
 def _read_date(words: str, now: datetime) -> Reading | None:
-    words = re.sub(r"^(?:在|于|到|自|从|直到|截至)|(?:的时候|那天|以来|起|开始)$", "", words)
+    words = re.sub(r"^(?:在|于|自|从)|(?:的时候|那天|以来|起|开始)$", "", words)
     for pattern, rule in _DATE_RULES:
         match = pattern.fullmatch(words)
         if match is not None:
@@ -157,6 +160,12 @@ _DATE_RULES = (
         (r"(?P<anchor>.+?)的?(?P<way>前1|后1|第2|次)[天日]", _day_beside),
     ),
     *FEAST_RULES,
+)
+_PAIR = r"\d{1,2}[-~到至]\d{1,2}"
+# 2020年1-3月, 5月1-3日
+_SHORT = re.compile(
+    rf"(?P<head>(?:{YEAR})?(?={_PAIR}月)|(?:{YEAR})?{MONTH}(?={_PAIR}[日号]))"
+    rf"(?P<since>\d{{1,2}})[-~到至](?P<until>\d{{1,2}})(?P<unit>[月日号])份?"
 )
 _SO_LONG = re.compile(rf"(?:这|近|最近|过去)?(?P<span>{SPAN})(?:以来|来)")
 _PERIODS = tuple(

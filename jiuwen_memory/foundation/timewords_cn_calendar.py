@@ -34,7 +34,6 @@ YEAR_STEPS = {
     "今年": 0,
     "本年": 0,
     "这1年": 0,
-    "当年": 0,
     "明年": 1,
     "下年": 1,
     "后年": 2,
@@ -74,14 +73,17 @@ _UNITS: dict[str, str] = {
     "年": "year",
 }
 _LUNAR_MONTHS = {"正月": 1, "大年": 1, "冬月": 11, "腊月": 12}
+_LUNAR_DAYS = frozenset({(2, 2), (3, 3), (5, 5), (7, 7), (8, 15), (9, 9), (12, 8), (12, 23), (12, 30)})
 _SEASONS = {"冬": 12, "春": 3, "夏": 6, "秋": 9}
 _WHICH = r"(?:上上|上|这|本|今|下下|下)(?:1?个|1)?"
 YEAR = rf"(?:\d{{2,4}}年|民国\d{{1,3}}年|{'|'.join(YEAR_STEPS)})"
 MONTH = rf"(?:\d{{1,2}}月份?|{_WHICH}月|同月)"
 _WEEK = r"(?:周|星期|礼拜)"
 UNIT = r"(?:秒钟?|分钟|小时|钟头|天|日|周|星期|礼拜|月|季度|年)"
+# 5月前 is "before May", 5个月前 "five months ago".
+_COUNTED = r"(?:个?(?:秒钟?|分钟|小时|钟头|天|日|周|星期|礼拜|季度|年)|个月)"
 # 2018年前 and 07年前 are "before 2018" and "before 2007", not so many years ago.
-SPAN = rf"(?!(?:\d{{3,}}|0\d)年)\d+个?{UNIT}(?:零?\d+个?{UNIT})*"
+SPAN = rf"(?!(?:\d{{3,}}|0\d)年)\d+{_COUNTED}(?:零?\d+{_COUNTED})*"
 
 
 def _step(word: str) -> int:
@@ -192,6 +194,9 @@ def _day(match: Match, now: datetime) -> Reading | None:
     if match["year"] or not named:
         month = _month(match["year"], match["month"], now)
         return day_of(month.start.year, month.start.month, day) if month else None
+    if (int(named[0]), day) in _LUNAR_DAYS and not match[0].endswith(("日", "号")) and not weekday:
+        # 八月十五 is the day of the moon feast as often as the fifteenth of August.
+        return None
     if not weekday:
         return latest_day(now, int(named[0]), day)
     fitting = [day_of(year, int(named[0]), day) for year in (now.year, now.year - 1, now.year + 1) if year >= 1]

@@ -6,6 +6,7 @@ Each rule is a pattern for the whole of the words, so that what is not understoo
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -42,7 +43,7 @@ from jiuwen_memory.foundation.timewords_en_calendar import (
 
 _SOME_DAY = datetime(2000, 1, 1)
 _FILLERS = re.compile(
-    r"^(?:(?:on|in|at|during|over|throughout|around|about|since|from|as of|starting|beginning|back in|until|till|up to"
+    r"^(?:(?:on|in|at(?! \d+$)|during|over(?= the)|throughout|around|about|since|from|as of|starting|beginning|back in"
     r"|the month of|all of|the (?:whole|entirety) of|the (?:whole|entire)|the)\s+)+"
 )
 _TO_WORDS = re.compile(r"(?:from\s+)?(?P<since>.+?)\s+(?:to|until|till|through|thru)\s+(?P<until>.+)")
@@ -65,6 +66,29 @@ _REMAINING = re.compile(
     r"(?:later|(?:the )?rest of)(?: in)? (?:the|this|the current|my) (?P<unit>week|month|quarter|year)"
 )
 _WITHIN = re.compile(rf"within (?:(?:the )?(?:next|coming) )?(?P<span>{SPAN})(?: from (?:now|today))?")
+
+
+def _words_within(match: Match) -> PeriodWords:
+    since = "now" if re.search("sec|min|hour|hr", match["span"]) else "today"
+    return PeriodWords(since, f"{match['span']} hence", is_before=True)
+
+
+def _words_of_span(match: Match) -> PeriodWords:
+    return PeriodWords(match["since"], f"{match['span']} after {match['since']}", is_before=True)
+
+
+_LED_BY_A_WORD: tuple[tuple[re.Pattern[str], Callable[[Match], PeriodWords]], ...] = (
+    (_UNTIL, lambda match: PeriodWords(None, match["until"])),
+    (_BEFORE, lambda match: PeriodWords(None, match["until"], is_before=True)),
+    (_AFTER, lambda match: PeriodWords(match["since"], None, is_after=True)),
+    (_SO_LONG, lambda match: PeriodWords(f"{match['span']} ago", None)),
+    (_WITHIN, _words_within),
+    (_REMAINING, lambda match: PeriodWords("today", f"this {match['unit']}")),
+    (_FROM_SPAN, _words_of_span),
+    (_SPAN_FROM, _words_of_span),
+)
+# In a tale "the following year" counts from what was told before.
+_COUNTED_FROM_A_TALE = re.compile(r"(?:(?:in|on|by) )?the (?:following|previous|same) \w+")
 _PART_OF_YEAR = re.compile(r"(?:the )?(?:spring|summer|autumn|fall|winter|q[1-4]|\d(?:st|nd|rd|th) (?:quarter|half))")
 _SHARED_HALF = re.compile(
     r"(?P<start>(?P<since>1[0-2]|[1-9])(?::\d\d)?)\|(?P<end>(?P<until>1[0-2]|[1-9])(?::\d\d)?)\s?"
@@ -76,6 +100,9 @@ _MONTH_ONLY = re.compile(rf"(?:the )?(?:{DAY} )?(?:of )?{MONTH}(?: (?:the )?{DAY
 def read_english(text: str, now: datetime) -> Reading | None:
     """Return what English date words mean when said at a wall time, or None if they leave a doubt."""
     words = _plain(text)
+    if text.isalpha() and re.fullmatch(DAY, words):
+        # "ten" is an hour or an age as well; "the tenth" and "10" are days.
+        return None
     if re.fullmatch(
         r"(?:right |just )?now|at (?:this|the) (?:moment|time)|(?:at |the )?present|currently|nowadays", words
     ):
@@ -96,20 +123,10 @@ def read_english(text: str, now: datetime) -> Reading | None:
 def split_english_period(text: str) -> PeriodWords | None:
     """Return the words of the beginning and of the end, or None if the words do not name them apart."""
     words = _plain(text)
-    if match := _UNTIL.fullmatch(words):
-        return PeriodWords(None, match["until"])
-    if match := _BEFORE.fullmatch(words):
-        return PeriodWords(None, match["until"], is_before=True)
-    if match := _AFTER.fullmatch(words):
-        return PeriodWords(match["since"], None, is_after=True)
-    if match := _SO_LONG.fullmatch(words):
-        return PeriodWords(f"{match['span']} ago", None)
-    if match := _WITHIN.fullmatch(words):
-        return _within_words(match["span"])
-    if match := _REMAINING.fullmatch(words):
-        return PeriodWords("today", f"this {match['unit']}")
-    if match := _FROM_SPAN.fullmatch(words) or _SPAN_FROM.fullmatch(words):
-        return PeriodWords(match["since"], f"{match['span']} after {match['since']}", is_before=True)
+    for pattern, ends in _LED_BY_A_WORD:
+        match = pattern.fullmatch(words)
+        if match is not None:
+            return ends(match)
     for rules in (EXACT_RULES, _DATE_RULES):
         if _read_rules(rules, words, _SOME_DAY) is not None:
             return None
@@ -161,6 +178,9 @@ def _completed(since: str, until: str, day: str | None) -> PeriodWords:
     """Give each end what only the other one says: its day, its month or its year."""
     if day:
         return PeriodWords(f"{day} {since}", f"{day} {until}")
+    if "winter" in since and re.fullmatch(r"\d+", until):
+        # One winter, as in "winter 2019-2020".
+        return PeriodWords(None, None)
     starts, ends = take_clock(since), take_clock(until)
     if starts and ends and starts[1] and ends[1] and bool(starts[0]) != bool(ends[0]):
         return PeriodWords(f"{since} {ends[0]}", f"{until} {starts[0]}")
@@ -187,11 +207,6 @@ def _completed(since: str, until: str, day: str | None) -> PeriodWords:
     return PeriodWords(since, until)
 
 
-def _within_words(span: str) -> PeriodWords:
-    since = "now" if re.search("sec|min|hour|hr", span) else "today"
-    return PeriodWords(since, f"{span} hence", is_before=True)
-
-
 def _with_shared_half(match: Match) -> PeriodWords:
     """Read "5 to 6pm" as from 5 pm, "11 to 2pm" as from 11 am."""
     since, until = int(match["since"]) % 12, int(match["until"]) % 12
@@ -210,6 +225,8 @@ def _read_rules(rules: tuple[tuple[re.Pattern[str], Rule], ...], words: str, now
 
 def _read_date(words: str, now: datetime) -> Reading | None:
     words = re.sub(r"\s*,\s*", " ", words).strip()
+    if _COUNTED_FROM_A_TALE.fullmatch(words):
+        return None
     found = _read_rules(_DATE_RULES, words, now)
     if found is None:
         shorter = _FILLERS.sub("", words)
@@ -233,8 +250,7 @@ def _from_day(match: Match, now: datetime) -> Reading | None:
 
 def _nth_day(match: Match, now: datetime) -> Reading | None:
     """Read "the last day of February 2024"."""
-    words = match["period"]
-    period = Reading(floor(now, "month"), "month") if words in {"month", "the month"} else _read_date(words, now)
+    period = _read_date({"month": "this month", "the month": "this month"}.get(match["period"], match["period"]), now)
     if period is None or period.end is not None or period.precision not in {"month", "year"}:
         return None
     number = number_of(match["nth"])
@@ -289,6 +305,13 @@ def _edge(match: Match, now: datetime) -> Reading | None:
     return _part_of(period, match["edge"])
 
 
+def _half(match: Match, now: datetime) -> Reading | None:
+    period = _read_date({"month": "this month", "year": "this year"}.get(match["period"], match["period"]), now)
+    if period is None or period.end is not None or period.precision not in {"month", "year", "decade"}:
+        return None
+    return _part_of(period, "early" if match["half"] == "1st" else "late")
+
+
 def _part_of(period: Reading, edge: str) -> Reading:
     """Return the early or late half, the middle third or the last day of a period, no more exact than the period."""
     start, after = period.start, period.after
@@ -302,6 +325,8 @@ def _part_of(period: Reading, edge: str) -> Reading:
 
 def _within(start: datetime, after: datetime, parts: int, number: int) -> datetime:
     """Return where a part begins when a period is divided: on the first of a month, if it has so many."""
+    if after.year - start.year == 10:
+        return shift(start, round(10 * number / parts), "year")
     months = 12 * (after.year - start.year) + after.month - start.month
     if start.day == after.day == 1 and months and months % parts == 0:
         return shift(start, months // parts * number, "month")
@@ -318,8 +343,10 @@ _DATE_RULES = (
         (rf"(?:the )?(?P<nth>{ORDINAL}) week (?:of |in )?(?P<period>.+)", _nth_week),
         (r"(?:(?:the )?week (?:of|starting|beginning|commencing)(?: on)?|w/c) (?P<day>.+)", _week_around),
         (rf"(?P<rest>.+?)(?:'s)? (?:of |in )?(?:the )?(?P<which>{WHICH}) year(?:'s)?", _in_year),
+        (r"(?:the )?(?P<half>1st|2nd|latter) half of (?:the )?(?P<period>.+)", _half),
         (
-            r"(?:the )?(?P<edge>end|mid(?![ -]autumn festival)|middle|start|beginning|early|late)[ -](?:of |in )?(?:the )?(?P<period>.+)",
+            r"(?:the )?(?P<edge>end|mid(?![ -]autumn festival)|middle|start|beginning|early|late)[ -](?:of |in )?"
+            r"(?:the )?(?P<period>.+)",
             _edge,
         ),
     ),

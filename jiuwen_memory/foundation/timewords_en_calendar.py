@@ -291,7 +291,9 @@ def _season(match: Match, now: datetime) -> Reading | None:
 
 
 def _weekend(match: Match, now: datetime) -> Reading | None:
-    step = STEPS.get((match["which"] or "").removesuffix("the").strip(), 0)
+    which = match["which"] or ""
+    # The weekend that is coming is this week's.
+    step = 0 if which in {"coming", "upcoming"} else STEPS.get(which, 0)
     saturday = weekday_of_week(now, 5, step)
     return Reading(saturday, "day", shift(saturday, 2, "day"))
 
@@ -304,6 +306,9 @@ def _year(match: Match, now: datetime) -> Reading | None:
 def _decade(match: Match, now: datetime) -> Reading | None:
     written = match["decade"]
     number = int(written)
+    if number % 100 == 0 and 0 < number != 2000:
+        # "The 1900s" are ten years or a hundred.
+        return None
     if len(written) == 2:
         here = now.year - now.year % 100
         if here + number <= now.year:

@@ -6,7 +6,8 @@ The folder holds `rt_dates.jsonl` (rows from the MIT-licensed specifications of 
 text, ref, past, future) and `duckling_dates.jsonl` (rows from the BSD-licensed corpora of facebook/duckling: lang,
 text, ref, grain, value). Of the second, clock times are left out, and names without a direction ("Friday", "March 3"):
 there they always lie ahead, here the latest one is meant.
-Rows that ask for a lunar date but give the same digits of the western calendar as the answer are counted apart.
+Some rows ask for a lunar date and give its digits, as if they were of the western calendar, as the answer: they are
+counted apart, with those digits ("as given") and with the western day that they mean.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import dateparser
 
+from jiuwen_memory.foundation.lunar import lunar_day
 from jiuwen_memory.foundation.timepoint import Timepoint, resolve_period, resolve_time
 
 VARIABLE = "JIUWEN_MEMORY_DATE_DATA"
@@ -62,13 +64,24 @@ def read_rows(folder: Path) -> Iterator[Row]:
         lunar = " lunar" if _LUNAR.search(row["text"]) else ""
         answers = tuple(_answer(row[key]) for key in ("past", "future"))
         reference = datetime.fromisoformat(row["ref"])
-        yield Row(f"recognizers {row['lang']}{lunar} {row['kind']}", row["lang"], row["text"], reference, answers)
+        group = f"recognizers {row['lang']}{lunar} {row['kind']}"
+        yield Row(group + (" as given" if lunar else ""), row["lang"], row["text"], reference, answers)
+        if lunar and row["kind"] == "date":
+            yield Row(group, row["lang"], row["text"], reference, tuple(map(_western, answers)))
     for line in (folder / "duckling_dates.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["grain"] not in _DAY_GRAINS or (row["value"] > row["ref"] and not _DIRECTED.search(row["text"])):
             continue
         reference = datetime.fromisoformat(row["ref"]).replace(tzinfo=None)
         yield Row(f"duckling {row['lang']} date", row["lang"], row["text"], reference, (row["value"][:10],))
+
+
+def _western(answer: Answer) -> Answer:
+    """Return the day of the western calendar that the digits of a lunar date mean."""
+    if not isinstance(answer, str):
+        return answer
+    day = lunar_day(*(int(part) for part in answer.split("-")))
+    return day.start.isoformat()[:10] if day else answer
 
 
 def _answer(value: str | list[str | None]) -> Answer:
@@ -145,11 +158,11 @@ def main() -> None:
             counts.setdefault((row.group, name), Counter())[outcome] += 1
             if arguments.show and name == "ours" and outcome != "right":
                 print(f"{outcome:8}{row.group:28}{row.text!r} at {row.reference}: {answer}, not {set(row.answers)}")
-    print(f"{'rows':36}{'reader':12}{'right':>14}{'unknown':>9}{'wrong':>7}")
+    print(f"{'rows':44}{'reader':12}{'right':>14}{'unknown':>9}{'wrong':>7}")
     for (group, name), count in sorted(counts.items()):
         total = count.total()
         share = f"{count['right']} ({count['right'] / total:.1%})"
-        print(f"{group + f' ({total})':36}{name:12}{share:>14}{count['unknown']:>9}{count['wrong']:>7}")
+        print(f"{group + f' ({total})':44}{name:12}{share:>14}{count['unknown']:>9}{count['wrong']:>7}")
 
 
 if __name__ == "__main__":

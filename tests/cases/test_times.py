@@ -157,6 +157,23 @@ async def test_a_day_of_the_other_season_begins_and_ends_at_midnight_there(zone:
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("the first half of 2020", "2020-06-30T23:59:59+08:00"),
+        ("the end of March 2020", "2020-03-31T23:59:59+08:00"),
+        ("农历2020年八月", "2020-10-16T23:59:59+08:00"),
+        ("last weekend", "2025-10-12T23:59:59+08:00"),
+    ],
+)
+async def test_a_fact_ends_with_the_last_second_of_what_was_named(words: str, end: str) -> None:
+    fact = await told(
+        f"I kept goats until {words}.", "2025-10-15T18:00:00+08:00", "Asia/Shanghai", since=None, until=words
+    )
+
+    assert fact.valid_until == instant(end)
+
+
 async def test_a_month_in_which_the_clocks_change_ends_with_its_last_second() -> None:
     fact = await told(
         "In March 2025.", "2025-10-15T12:00:00+02:00", "Europe/Brussels", since="2025-03", until="2025-03"
