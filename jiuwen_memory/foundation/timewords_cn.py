@@ -57,6 +57,9 @@ def split_chinese_period(text: str) -> PeriodWords | None:
     if match := _SHORT.fullmatch(words):
         head, unit = match["head"], match["unit"]
         return PeriodWords(f"{head}{match['since']}{unit}", f"{head}{match['until']}{unit}")
+    if re.fullmatch("[12]000年前", words):
+        # So many years ago, or before that year.
+        return PeriodWords(None, None)
     if any(pattern.fullmatch(words) for pattern, _ in UNDIVIDED):
         return None
     for pattern in _PERIODS:
@@ -134,7 +137,9 @@ def _edge(match: Match, now: datetime) -> Reading | None:
         start = shift(period.start, first, "day")
         end = period.after if first == 20 else shift(start, 10, "day")
         return Reading(start, period.precision, end) if period.precision == "month" else None
-    return period if match["edge"] == "初" else None
+    months = 3 if period.precision == "year" else 1
+    end = shift(period.start, 10, "day") if period.precision == "month" else shift(period.start, months, "month")
+    return replace(period, end=end)
 
 
 def _whole(match: Match, now: datetime) -> Reading | None:

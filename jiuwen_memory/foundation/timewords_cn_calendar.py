@@ -80,10 +80,10 @@ YEAR = rf"(?:\d{{2,4}}年|民国\d{{1,3}}年|{'|'.join(YEAR_STEPS)})"
 MONTH = rf"(?:\d{{1,2}}月份?|{_WHICH}月|同月)"
 _WEEK = r"(?:周|星期|礼拜)"
 UNIT = r"(?:秒钟?|分钟|小时|钟头|天|日|周|星期|礼拜|月|季度|年)"
-# 5月前 is "before May", 5个月前 "five months ago".
-_COUNTED = r"(?:个?(?:秒钟?|分钟|小时|钟头|天|日|周|星期|礼拜|季度|年)|个月)"
+# 5月前 is "before May", 5个月前 "five months ago"; 3日前 may be either.
+_COUNTED = r"(?:个?(?:秒钟?|分钟|小时|钟头|天|周|星期|礼拜|季度|年)|个月)"
 # 2018年前 and 07年前 are "before 2018" and "before 2007", not so many years ago.
-SPAN = rf"(?!(?:\d{{3,}}|0\d)年)\d+{_COUNTED}(?:零?\d+{_COUNTED})*"
+SPAN = rf"(?!(?:\d{{4,}}|0\d)年)\d+{_COUNTED}(?:零?\d+{_COUNTED})*"
 
 
 def _step(word: str) -> int:
@@ -148,6 +148,9 @@ def _half_year_away(match: Match, now: datetime) -> Reading | None:
 
 def _recent(match: Match, now: datetime) -> Reading | None:
     unit, count = _unit(match["unit"]), int(match["count"])
+    if match[0].startswith("前") and (count == 2 or unit == "quarter"):
+        # 前两天 is "the other day", 前三季度 the first three quarters of a year.
+        return None
     today = floor(now, "day") if unit in {"day", "week", "month", "quarter", "year"} else now
     return Reading(shift(today, -count, unit), unit, end=today)  # type: ignore[arg-type]
 
@@ -252,6 +255,9 @@ def _half_year(match: Match, now: datetime) -> Reading | None:
 
 def _season(match: Match, now: datetime) -> Reading | None:
     month = _SEASONS[match["season"]]
+    if month == 12 and match["year"] in YEAR_STEPS and now.month <= 2:
+        # In January, 今年冬天 is the winter that goes on or the next one.
+        return None
     current = floor(now, "season")
     year = _year(match["year"], now) if match["year"] else current.year - (month > current.month)
     return Reading(datetime(year, month, 1), "season") if year else None

@@ -60,7 +60,9 @@ _UNTIL = re.compile(r"(?:until|till|up to|up until|through|by|no later than|not 
 _BEFORE = re.compile(r"(?:before|prior to)\s+(?P<until>.+)")
 _AFTER = re.compile(r"(?:any ?time )?after\s+(?P<since>.+)")
 _SO_LONG = re.compile(rf"for (?:(?:over|about|around|nearly|almost) )?(?:the )?(?:last|past) (?P<span>{SPAN})")
-_SPAN_FROM = re.compile(rf"(?:for )?(?P<span>{SPAN}),? (?:starting|beginning|from)(?: from| on)? (?P<since>.+)")
+_SPAN_FROM = re.compile(
+    rf"(?P<lasting>for )?(?P<span>{SPAN}),? (?:starting|beginning|(?(lasting)from|(?!)))(?: from| on)? (?P<since>.+)"
+)
 _FROM_SPAN = re.compile(rf"(?:starting |beginning )?(?:from|on|in) (?P<since>.+),? for (?P<span>{SPAN})")
 _REMAINING = re.compile(
     r"(?:later|(?:the )?rest of)(?: in)? (?:the|this|the current|my) (?P<unit>week|month|quarter|year)"
@@ -130,13 +132,14 @@ def split_english_period(text: str) -> PeriodWords | None:
     for rules in (EXACT_RULES, _DATE_RULES):
         if _read_rules(rules, words, _SOME_DAY) is not None:
             return None
+    since = _SINCE.fullmatch(words)
+    if since is not None and read_english(since["since"], _SOME_DAY) is not None:
+        return PeriodWords(since["since"], None)
     for pattern in (_BETWEEN, _ON_DAY, _TO_WORDS, _TO_DASH):
         match = pattern.fullmatch(words)
         if match is not None:
             return _completed(match["since"], match["until"], match.groupdict().get("day"))
-    if match := _SINCE.fullmatch(words):
-        return PeriodWords(match["since"], None)
-    return None
+    return PeriodWords(since["since"], None) if since else None
 
 
 _HALVES = {"hour": "30 minutes", "day": "12 hours", "year": "6 months"}

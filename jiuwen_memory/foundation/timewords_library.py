@@ -16,13 +16,14 @@ _COMPLETE = re.compile(
     r"(?=.*\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)).*"
 )
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_FROM_TO = re.compile(r"\d\s?[-\u2013\u2014]\s?\d")
 _CLOCK = re.compile(r"\d:\d\d")
 
 
 def read_with_library(words: str, now: datetime) -> Reading | None:
     """Return what the library makes of a day, month and year that are all given in words; None for anything less."""
     text = words.casefold()
-    if RELATIVE_WORDS.search(text) or not text.isascii() or not _COMPLETE.fullmatch(text):
+    if RELATIVE_WORDS.search(text) or _FROM_TO.search(text) or not text.isascii() or not _COMPLETE.fullmatch(text):
         return None
     found = _parse(text, now)
     if found is None or found.tzinfo is not None or str(found.year) not in _YEAR.findall(text):
