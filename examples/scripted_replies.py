@@ -1,4 +1,4 @@
-"""Replies written for the texts of `quickstart.py` and `chinese.py`, so that both run without a model.
+"""Replies written for the texts of `quickstart.py`, `chinese.py` and `ontology.py`, so that they run without a model.
 
 A scripted model answers each kind of question from its list, one answer per text. What it is not told about
 (contradictions, the time zone) it answers as a model does that finds nothing.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jiuwen_memory.testing import FakeLLM, Script, by_name, same_as
+from jiuwen_memory.testing import FakeLLM, FakePrompt, Script, by_name, same_as
 
 Entities = Sequence[tuple[str, str]]
 """Names and types."""
@@ -134,5 +134,98 @@ def _scripted(
                 ]
             ),
             "EntitySummaries": Script([by_name(each) for each in summaries]),
+        }
+    )
+
+
+ONTOLOGY_ENTITIES: Entities = [
+    ("Bellman yard", "Yard"),
+    ("Fossum yard", "yard"),
+    ("Ingrid Bellman", "Human"),
+    ("Oskar Lind", "Human"),
+    ("Per Aune", "Human"),
+    ("Havsule", "Boat"),
+    ("Terna", "Boat"),
+    ("Alka", "Boat"),
+    # No listed type.
+    ("Skarnes", "Town"),
+]
+ONTOLOGY_FACTS: Sequence[Mapping[str, object]] = (
+    {"name": "built by", "source": "Havsule", "target": "Bellman yard", "fact": "The Bellman yard built the Havsule."},
+    {
+        "name": "BUILT_BY",
+        "source": "Terna",
+        "target": "Bellman yard",
+        "fact": "The Bellman yard built the Terna.",
+        # Not a number.
+        "attributes": {"crowns": "not known to anybody"},
+    },
+    {
+        # The wrong way round.
+        "name": "built by",
+        "source": "Bellman yard",
+        "target": "Alka",
+        "fact": "The Bellman yard built the Alka.",
+        "attributes": {"crowns": "6400", "position": None},
+    },
+    {
+        "name": "works at",
+        "source": "Oskar Lind",
+        "target": "Bellman yard",
+        "fact": "Oskar Lind worked at the Bellman yard.",
+        "valid_since": "1938",
+        "attributes": {"position": "rigger"},
+    },
+    {
+        "name": "works at",
+        "source": "Per Aune",
+        "target": "Bellman yard",
+        "fact": "Per Aune worked at the Bellman yard.",
+        "valid_since": "1946",
+        "attributes": {"position": "master builder"},
+    },
+    # Ends that fit neither way round, and a predicate that is not listed.
+    {"name": "works at", "source": "Oskar Lind", "target": "Havsule", "fact": "Oskar Lind worked on the Havsule."},
+    {"name": "hired", "source": "Ingrid Bellman", "target": "Per Aune", "fact": "Ingrid Bellman hired Per Aune."},
+)
+ONTOLOGY_SUMMARIES: Mapping[str, Mapping[str, object]] = {
+    "Bellman yard": {
+        "summary": "A boatyard at Skarnes, opened by Ingrid Bellman.",
+        "attributes": {"opened": "1931", "closed": "1987", "people": "nineteen"},
+    },
+    "Fossum yard": {
+        "summary": "A boatyard across the fjord from Skarnes.",
+        # The year of another yard, put the wrong way round.
+        "attributes": {"opened": 1908, "closed": 1087, "people": None},
+    },
+    "Ingrid Bellman": {"summary": "Opened the Bellman yard.", "attributes": {"trade": "boatbuilder"}},
+    "Oskar Lind": {"summary": "A rigger at the Bellman yard.", "attributes": {"trade": "rigger"}},
+    "Per Aune": {"summary": "A master builder at the Bellman yard.", "attributes": {"trade": "master builder"}},
+    "Havsule": {
+        "summary": "A ketch for the pilots of the outer islands.",
+        "attributes": {"metres": "14.5", "launched": 1934, "rig": "ketch"},
+    },
+    "Terna": {
+        "summary": "A sloop that two people could carry; burned in 1990.",
+        "attributes": {"metres": "about nine", "launched": "around the war", "rig": "sloop"},
+    },
+    "Alka": {
+        "summary": "A sloop, the yard's last boat.",
+        "attributes": {"metres": 8.2, "launched": 1961, "rig": "dinghy"},
+    },
+}
+
+
+def ontology_model() -> FakeLLM:
+    """Return a model that knows the answers about the page of `ontology.py`, with mistakes among them."""
+
+    def summaries(prompt: FakePrompt) -> Mapping[str, object]:
+        return {str(prompt.number(name)): told for name, told in ONTOLOGY_SUMMARIES.items()}
+
+    return FakeLLM(
+        {
+            "EntityExtraction": {"entities": [{"name": name, "type": kind} for name, kind in ONTOLOGY_ENTITIES]},
+            "RelationExtraction": {"relations": list(ONTOLOGY_FACTS)},
+            "EntitySummaries": summaries,
         }
     )

@@ -21,7 +21,15 @@ from jiuwen_memory.foundation.store.graph import (
 from jiuwen_memory.foundation.store.graph.index_field import MilvusAUTO, MilvusFLAT, MilvusHNSW, MilvusIVF
 from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig, WeightedRankConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, SearchConfig
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, RelationDef
+from jiuwen_memory.memory_core.graph.extraction.base import Words
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
+    AIEntity,
+    EntityDef,
+    HumanEntity,
+    RelationDef,
+    TaggedWith,
+    Topic,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
@@ -37,6 +45,7 @@ __all__ = [
     "ENTITY_COLLECTION",
     "EPISODE_COLLECTION",
     "RELATION_COLLECTION",
+    "AIEntity",
     "APIEmbedding",
     "APIReranker",
     "AddMemStrategy",
@@ -55,6 +64,7 @@ __all__ = [
     "GraphStoreFactory",
     "GraphStoreIndexConfig",
     "GraphStoreStorageConfig",
+    "HumanEntity",
     "InProcessLocks",
     "Lease",
     "LocalEmbedding",
@@ -75,6 +85,9 @@ __all__ = [
     "RerankerConfig",
     "ResumedAdd",
     "SearchConfig",
+    "TaggedWith",
+    "Topic",
     "UserLocks",
     "WeightedRankConfig",
+    "Words",
 ]

@@ -64,7 +64,7 @@ class Eraser:
                     embedder=embedder,
                     strategy=memory.extraction_strategy,
                     language=memory.language,
-                    entity_types=memory.entity_types,
+                    ontology=memory.ontology,
                     asker=memory._asker(memory._model()) if self.with_model else None,
                     confirm=hold.lease.confirm,
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from jinja2 import Environment, meta
@@ -13,7 +13,8 @@ from jinja2 import Environment, meta
 from jiuwen_memory.errors import PromptFilesMissingError
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.memory_core.config.graph import EpisodeType, Language
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import DEFAULT_ENTITY_TYPES
+from jiuwen_memory.memory_core.graph.extraction.base import Words
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import DEFAULT_ENTITY_TYPES, EntityDef
 from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS, PromptLibrary, one_line
 from jiuwen_memory.memory_core.graph.extraction.questions import (
     ask_entities,
@@ -93,9 +94,13 @@ async def test_a_value_cannot_start_a_numbered_line_of_its_own() -> None:
     assert "\n[1] Ann [2] Eve\n</list>" in model.prompt()
 
 
+class Villager(EntityDef):
+    town: Annotated[str, Words(en="home", cn="所在城市")] = ""
+
+
 async def test_non_latin_text_stays_readable() -> None:
     model = ScriptedModel([{"1": "养蜂人"}])
-    cases = [SummaryCase("米拉", "Human", "旧", attributes={"城市": "苏州"}, fields={"城市": "所在城市"})]
+    cases = [SummaryCase("米拉", "Human", "旧", attributes={"城市": "苏州"}, kind=Villager)]
 
     await ask_summaries(
         SourceText("我在苏州🦊", EpisodeType.DOCUMENT), cases, language="cn", batch_items=5, asker=asker_for(model)

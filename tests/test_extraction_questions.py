@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jiuwen_memory.errors import LLMAnswerError, LLMCallError
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 from jiuwen_memory.memory_core.graph.extraction.questions import (
     ask_entity_duplicates,
     ask_relation_filter,
@@ -256,9 +257,15 @@ async def test_summaries_are_read(reply: object, expected: list[str | None]) -> 
     assert len(model.calls) == 1
 
 
+class Villager(EntityDef):
+    city: str = ""
+    job: str = ""
+    pet: str = ""
+
+
 async def test_only_declared_attributes_with_a_value_are_kept() -> None:
     answer = {"summary": "x", "attributes": {"city": "Gore", "job": "null", "pet": None, "other": 1}}
-    case = SummaryCase("Mira", "Human", fields={"city": "home", "job": "work", "pet": "animal"})
+    case = SummaryCase("Mira", "Human", kind=Villager)
 
     (summary,) = await ask_summaries(
         TALK, [case], language="en", batch_items=20, asker=asker_for(ScriptedModel([{"1": answer}]))

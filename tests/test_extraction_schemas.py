@@ -117,14 +117,14 @@ async def test_the_schema_of_a_call_names_its_ids() -> None:
 
 async def test_summaries_are_keyed_and_bounded() -> None:
     model = ScriptedModel([{"1": "a", "2": {"summary": "b", "attributes": {}}}])
-    cases = [SummaryCase("A", "Human", target_length=50), SummaryCase("B", "Human", fields={"city": "where"})]
+    cases = [SummaryCase("A", "Human", target_length=50), SummaryCase("B", "Company", kind=as_entity_def(Company))]
 
     await ask_summaries(TALK, cases, language="en", batch_items=9, asker=asker_for(model))
 
     schema = model.schema()
     assert schema["required"] == ["1", "2"]
     assert schema["properties"]["1"] == {"type": "string", "maxLength": 100}
-    assert list(schema["properties"]["2"]["properties"]["attributes"]["properties"]) == ["city"]
+    assert list(schema["properties"]["2"]["properties"]["attributes"]["properties"]) == ["city", "size"]
 
 
 class Company(BaseModel):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import types
+from functools import lru_cache
 from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from jiuwen_memory.errors import SetupError
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.base import Words
 
@@ -30,9 +32,14 @@ class TypeDef(BaseModel):
             cls.name = cls.__name__
 
     @classmethod
+    def models(cls) -> tuple[type[BaseModel], ...]:
+        """Return the models whose fields are the type's attributes; where both have one, the later one's counts."""
+        return (cls.attributes, cls) if cls.attributes else (cls,)
+
+    @classmethod
     def fields(cls, language: Language) -> dict[str, str]:
         """Return the type's attributes, each with its description."""
-        declared = {**(cls.attributes.model_fields if cls.attributes else {}), **cls.model_fields}
+        declared = {name: field for model in cls.models() for name, field in model.model_fields.items()}
         return {name: _field_wording(name, field, language) for name, field in declared.items()}
 
     @classmethod
@@ -68,16 +75,49 @@ class AIEntity(EntityDef):
     )
 
 
-class RelationDef(TypeDef):
-    """A type of relation; `lhs` and `rhs` name the entity types allowed at its ends (empty: any)."""
+class Topic(EntityDef):
+    """What a text is about. Optional, with `TaggedWith`: pass both to a memory to have topics in the graph."""
 
-    lhs: ClassVar[tuple[str, ...]] = ()
-    rhs: ClassVar[tuple[str, ...]] = ()
+    description: ClassVar[Words] = Words(
+        en="what the text is about, in one to three general words; here a common noun will do",
+        cn="文本谈论的主题，用一个概括的词语表示；此类可以是普通名词",
+    )
+
+
+End = str | type[BaseModel]
+"""A type allowed at an end of a relation: its name, or its class."""
+
+
+class RelationDef(TypeDef):
+    """A type of relation; `lhs` and `rhs` name the entity types allowed at its ends (empty: any).
+
+    A class may stand for its name, and a single one for a tuple. A subclass of an allowed type is allowed too.
+    """
+
+    lhs: ClassVar[tuple[End, ...] | End] = ()
+    rhs: ClassVar[tuple[End, ...] | End] = ()
+
+    @classmethod
+    def ends(cls) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the types allowed at either end."""
+        return _end_names(cls.lhs), _end_names(cls.rhs)
 
     @classmethod
     def fits(cls, lhs: str, rhs: str) -> bool:
         """Tell whether entities of these types may stand at the ends."""
-        return (not cls.lhs or lhs in cls.lhs) and (not cls.rhs or rhs in cls.rhs)
+        left, right = cls.ends()
+        return (not left or lhs in left) and (not right or rhs in right)
+
+
+class TaggedWith(RelationDef):
+    """A text's link from what it speaks of to its topic."""
+
+    name: ClassVar[str] = "TAGGED_WITH"
+    description: ClassVar[Words] = Words(
+        en="whom or what the text speaks of -> the topic; one for each topic, with a sentence that says so",
+        cn="文本所谈的人或事物 -> 主题；每个主题一条，并用一句话说明",
+    )
+    rhs: ClassVar[tuple[End, ...] | End] = (Topic.name,)
 
 
 T = TypeVar("T", bound=TypeDef)
@@ -85,21 +125,38 @@ T = TypeVar("T", bound=TypeDef)
 DEFAULT_ENTITY_TYPES: tuple[type[EntityDef], ...] = (EntityDef, HumanEntity, AIEntity)
 
 
+@lru_cache(maxsize=256)
 def as_entity_def(model: type[BaseModel]) -> type[EntityDef]:
-    """Return an entity type for a class: itself, or one named and described like the plain pydantic model it is."""
-    if issubclass(model, EntityDef):
+    """Return an entity type for a class: itself, or one named and described like the plain pydantic model it is.
+
+    Raises:
+        SetupError: it is no pydantic class, or a type of relation.
+    """
+    if isinstance(model, type) and issubclass(model, EntityDef):
         return model
     return _described_like(model, EntityDef)
 
 
+@lru_cache(maxsize=256)
 def as_relation_def(model: type[BaseModel]) -> type[RelationDef]:
-    """Return a relation type for a class: itself, or one named and described like the plain pydantic model it is."""
-    if issubclass(model, RelationDef):
+    """Return a relation type for a class: itself, or one named and described like the plain pydantic model it is.
+
+    Raises:
+        SetupError: it is no pydantic class, or a type of entity.
+    """
+    if isinstance(model, type) and issubclass(model, RelationDef):
         return model
     return _described_like(model, RelationDef)
 
 
+def _end_names(ends: tuple[End, ...] | End) -> tuple[str, ...]:
+    listed = ends if isinstance(ends, tuple | list) else (ends,)
+    return tuple(each if isinstance(each, str) else as_entity_def(each).name for each in listed)
+
+
 def _described_like(model: type[BaseModel], base: type[T]) -> type[T]:
+    if not isinstance(model, type) or not issubclass(model, BaseModel) or issubclass(model, TypeDef):
+        raise SetupError(f"{model!r} is no type for a {base.__name__}; give a pydantic class, or a {base.__name__}.")
     text = _model_wording(model)
     body = {
         "__module__": model.__module__,

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from jiuwen_memory.foundation.store.graph.graph_object import RelationKind
 from jiuwen_memory.memory_core.config.graph import EpisodeType
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class DuplicateCase:
 class SummaryCase:
     """An entity to describe anew: its old summary, the new facts, the summaries of entities fused into it.
 
-    `fields` maps each attribute of its type to a description; empty when the type has none.
+    `kind` is its type, whose fields are asked for; None when the memory knows no such type.
     """
 
     name: str
@@ -79,7 +80,7 @@ class SummaryCase:
     facts: tuple[str, ...] = ()
     absorbed: tuple[str, ...] = ()
     target_length: int = 250
-    fields: Mapping[str, str] = field(default_factory=dict)
+    kind: type[EntityDef] | None = None
 
 
 @dataclass(frozen=True, slots=True)

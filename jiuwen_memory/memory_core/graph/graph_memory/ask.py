@@ -40,7 +40,13 @@ FACTS_PER_FILTER = 60
 async def ask_entities(source: SourceText, services: Services) -> list[Mention]:
     """Return the named things of the text."""
     language = services.strategy.question_language("entity", services.language)
-    question = questions.ask_entities(source, types=services.entity_types, language=language, asker=services.asker)
+    question = questions.ask_entities(
+        source,
+        types=services.ontology.entity_types,
+        closed=services.ontology.closed_entities,
+        language=language,
+        asker=services.asker,
+    )
     found = await _within_budget(question, [], lost="only the episode is stored", services=services)
     limit = services.storage.name
     return [replace(each, name=_fitting(each.name, limit, what="name", services=services)) for each in found]
@@ -57,7 +63,12 @@ async def ask_relations(source: SourceText, mentions: Sequence[Mention], service
         return []
     language = services.strategy.question_language("relation", services.language)
     question = questions.ask_relations(
-        source, mentions=mentions, types=services.relation_types, language=language, asker=services.asker
+        source,
+        mentions=mentions,
+        types=services.ontology.relation_types,
+        closed=services.ontology.closed_relations,
+        language=language,
+        asker=services.asker,
     )
     found = await _within_budget(question, [], lost="no facts are stored", services=services)
     return [_fitting_fact(each, services) for each in found]
@@ -153,7 +164,6 @@ def _told_by_facts(case: SummaryCase) -> Summary | None:
 def _summary_case(
     node: Entity, relations: Sequence[Relation], *, absorbed: Sequence[Entity], services: Services
 ) -> SummaryCase:
-    fields = next((kind.fields(services.language) for kind in services.entity_types if kind.name == node.obj_type), {})
     return SummaryCase(
         name=node.name,
         type_name=node.obj_type,
@@ -162,7 +172,7 @@ def _summary_case(
         facts=tuple(relation.content_text for relation in relations[:FACTS_PER_SUMMARY]),
         absorbed=tuple(each.content for each in absorbed if each.content),
         target_length=summary_target(node, services.strategy),
-        fields=fields,
+        kind=services.ontology.entity_type(node.obj_type),
     )
 
 

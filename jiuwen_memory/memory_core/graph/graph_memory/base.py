@@ -14,6 +14,7 @@ from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.config.graph import EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
+from jiuwen_memory.memory_core.graph.extraction.ontology import Models, Ontology, make_ontology
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall_scope
@@ -66,6 +67,7 @@ class GraphMemory(Upkeep):
         debug: log each question and answer.
         locks: what keeps writers of one user apart; by default all of this process.
         entity_types, relation_types: pydantic models of your own kinds; the default entity types stay.
+        closed_types: leave out what is of none of your kinds, with a warning; the default entity types go too.
         prompts: a folder laid out like ours (`en/entities.md`, ...) whose files replace ours one by one.
 
     Opening happens on first use. Use it in `async with`, or call `close()`; model, embedder and reranker are yours to
@@ -106,6 +108,9 @@ class GraphMemory(Upkeep):
         session_id: str | None = None,
         source: str | None = None,
         idempotency_key: str | None = None,
+        entity_types: Models | None = None,
+        relation_types: Models | None = None,
+        closed_types: bool | None = None,
     ) -> GraphMemUpdate:
         """Take one conversation, document or JSON value into the user's graph, and return what changed.
 
@@ -119,8 +124,10 @@ class GraphMemory(Upkeep):
             source: where it comes from, kept on everything learnt from it.
             idempotency_key: a second add with the same key changes nothing; other content under it is reported in the
                 update's warnings.
+            entity_types, relation_types, closed_types: used for this input instead of the memory's own.
 
         Raises:
+            SetupError: the types given cannot be used.
             InvalidInputError: something given cannot be used.
             EmbedderNotFoundError, ModelNotFoundError: one of the two is not attached.
             LLMCallError, EmbeddingCallError: a service failed for good; nothing of the (part of the) input is in the
@@ -131,6 +138,7 @@ class GraphMemory(Upkeep):
         """
         self._embedder()
         self._model()
+        ontology = self._ontology(entity_types, relation_types, closed_types=closed_types)
         request = parse_request(
             src_type,
             content,
@@ -142,13 +150,21 @@ class GraphMemory(Upkeep):
             source=source,
             idempotency_key=idempotency_key,
         )
+        if ontology is not self.ontology:
+            request = replace(request, own_types=ontology.own_names)
         parts = split_request(
             request,
             chunk_tokens=self.extraction_strategy.chunk_tokens,
             content_bytes=self.config.db_storage_config.content,
         )
         async with self._hold(user_id, self._embedder()) as hold:
-            return await self._add_or_keep(parts, hold=hold)
+            return await self._add_or_keep(parts, hold=hold, ontology=ontology)
+
+    def _ontology(
+        self, entity_types: Models | None, relation_types: Models | None, *, closed_types: bool | None
+    ) -> Ontology:
+        own = self._own_types.but(entity_types, relation_types, is_closed=closed_types)
+        return self.ontology if own == self._own_types else make_ontology(own, self.config.db_storage_config)
 
     async def pending(self, user_id: str) -> list[PendingAdd]:
         """Return this user's adds that failed for good and wait to be done again, oldest first.
@@ -183,13 +199,14 @@ class GraphMemory(Upkeep):
                 if all(each.plan_id != entry.plan_id for each in hold.pending):
                     return None
                 place = Place(pending.plan_id, pending.key)
-                update = await self._add_or_keep(pending.requests, hold=hold, place=place)
+                parts = _with_lost_types(pending.requests, self.ontology)
+                update = await self._add_or_keep(parts, hold=hold, ontology=self.ontology, place=place)
         except JiuwenMemoryError as error:
             return ResumedAdd(entry.user_id, pending, error=error)
         return ResumedAdd(entry.user_id, pending, update=update)
 
     async def _add_or_keep(
-        self, parts: Sequence[AddRequest], *, hold: Hold, place: Place | None = None
+        self, parts: Sequence[AddRequest], *, hold: Hold, ontology: Ontology, place: Place | None = None
     ) -> GraphMemUpdate:
         """Add the parts in order; what fails for good is kept in the journal, and what was kept before is cleared."""
         place = place or pending_place(parts)
@@ -203,7 +220,8 @@ class GraphMemory(Upkeep):
             if number:
                 budget.begin_part()
             try:
-                update = await self._add_part(part, hold=hold, budget=budget, settled=settled)
+                services = self._services(budget, ontology)
+                update = await self._add_part(part, services, hold=hold, settled=settled)
             except JiuwenMemoryError as error:
                 failure = _part_failure(error, parts[number:], stored)
                 if strategy.keep_failed and isinstance(error, KEPT):
@@ -218,9 +236,8 @@ class GraphMemory(Upkeep):
         return total
 
     async def _add_part(
-        self, part: AddRequest, *, hold: Hold, budget: Budget, settled: Sequence[str]
+        self, part: AddRequest, services: Services, *, hold: Hold, settled: Sequence[str]
     ) -> GraphMemUpdate:
-        services = self._services(budget)
         repeated = await recall_repeat(part, services)
         if repeated is not None:
             for plan_id in settled:
@@ -303,15 +320,14 @@ class GraphMemory(Upkeep):
             return await self._embedder().embed_query(query)
         return parse_vector(given, self.config.embed_dim)
 
-    def _services(self, budget: Budget) -> Services:
+    def _services(self, budget: Budget, ontology: Ontology) -> Services:
         return Services(
             store=self._store,
             embedder=self._embedder(),
             asker=self._asker(self._model(), budget),
             strategy=self.extraction_strategy,
             language=self.language,
-            entity_types=self.entity_types,
-            relation_types=self.relation_types,
+            ontology=ontology,
         )
 
 
@@ -328,3 +344,12 @@ def _part_failure(error: JiuwenMemoryError, rest: Sequence[AddRequest], stored: 
         part=rest[0].part,
         remaining="".join(each.text for each in rest),
     )
+
+
+def _with_lost_types(parts: Sequence[AddRequest], ontology: Ontology) -> Sequence[AddRequest]:
+    """Say so if an add that is done again had types of its own: classes cannot be kept in the journal."""
+    lost = [name for name in parts[0].own_types if name not in ontology.own_names]
+    if not lost:
+        return parts
+    warning = f"This add had types of its own, which are not kept; it was done without {', '.join(lost)}."
+    return [replace(parts[0], warnings=(*parts[0].warnings, warning)), *parts[1:]]

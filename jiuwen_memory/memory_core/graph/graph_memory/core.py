@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, get_args
-
-from pydantic import BaseModel
 
 from jiuwen_memory.errors import (
     EmbedderNotFoundError,
     InvalidInputError,
     LanguageError,
     ModelNotFoundError,
-    SetupError,
 )
 from jiuwen_memory.foundation.langchain_embedding import (
     LangChainEmbedding,
@@ -31,12 +28,7 @@ from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
 from jiuwen_memory.memory_core.config.graph import DEFAULT_STRATEGY, AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker, Budget, Ledger
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
-    DEFAULT_ENTITY_TYPES,
-    EntityDef,
-    as_entity_def,
-    as_relation_def,
-)
+from jiuwen_memory.memory_core.graph.extraction.ontology import Models, OwnTypes, make_ontology
 from jiuwen_memory.memory_core.graph.extraction.prompts import PromptLibrary
 from jiuwen_memory.memory_core.graph.graph_memory.commit import replay_journal
 from jiuwen_memory.memory_core.graph.graph_memory.search import DEFAULT_SEARCH, SearchStrategy
@@ -68,8 +60,9 @@ class MemoryCore:
         debug: bool = False,
         *,
         locks: UserLocks | None = None,
-        entity_types: Sequence[type[BaseModel]] = (),
-        relation_types: Sequence[type[BaseModel]] = (),
+        entity_types: Models = (),
+        relation_types: Models = (),
+        closed_types: bool = False,
         prompts: str | Path | None = None,
     ) -> None:
         if language not in get_args(Language):
@@ -82,9 +75,8 @@ class MemoryCore:
         self.llm_extra_kwargs = dict(llm_extra_kwargs or {})
         self.language: Language = language
         self.debug = debug
-        self.entity_types = (*DEFAULT_ENTITY_TYPES, *(as_entity_def(each) for each in entity_types))
-        self.relation_types = tuple(as_relation_def(each) for each in relation_types)
-        _check_type_names(self.entity_types, db_config)
+        self._own_types = OwnTypes(entity_types, relation_types, closed_types)
+        self.ontology = make_ontology(self._own_types, db_config.db_storage_config)
         self._store: GraphStore = GraphStoreFactory.from_config(db_config, **(db_kwargs or {}))
         self._locks = locks or InProcessLocks()
         self._prompts = PromptLibrary(Path(prompts) if prompts else None)
@@ -164,13 +156,3 @@ class MemoryCore:
             debug=self.debug,
             budget=budget,
         )
-
-
-def _check_type_names(types: Sequence[type[EntityDef]], config: GraphConfig) -> None:
-    limit = config.db_storage_config.obj_type
-    for each in types:
-        if len(each.name.encode()) > limit:
-            raise SetupError(
-                f"The name of the entity type {each.name} is longer than the {limit} bytes of "
-                "GraphStoreStorageConfig.obj_type; shorten it, or raise the limit before the store is made."
-            )

@@ -29,7 +29,7 @@ from jiuwen_memory.foundation.timepoint import from_datetime
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction import questions
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
+from jiuwen_memory.memory_core.graph.extraction.ontology import Ontology
 from jiuwen_memory.memory_core.graph.extraction.values import Summary
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_removals, commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import (
@@ -55,7 +55,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.retelling import (
     put_summaries,
     resolve_case,
     resolve_source,
-    type_fields,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft, GraphMemUpdate
@@ -78,7 +77,7 @@ class DeletionServices:
     embedder: Embedder
     strategy: AddMemStrategy
     language: Language
-    entity_types: tuple[type[EntityDef], ...]
+    ontology: Ontology
     asker: Asker | None = None
     confirm: Confirm | None = None
 
@@ -314,7 +313,7 @@ async def ask_summaries(
         resolve_case(
             retold[number],
             strategy=services.strategy,
-            fields=type_fields(retold[number].entity, services.entity_types, services.language),
+            kind=services.ontology.entity_type(retold[number].entity.obj_type),
         )
         for number in asked
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.memory_core.graph.graph_memory import ask, fusing, periods, recall, resolve
+from jiuwen_memory.memory_core.graph.graph_memory import ask, fusing, periods, recall, resolve, type_rules
 from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
@@ -24,11 +24,12 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
     facts, duplicates = await together(
         ask.ask_relations(source, mentions, services), ask.ask_entity_duplicates(source, names, services)
     )
-    identity = resolve.resolve_identity(
-        mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode
+    identity = type_rules.resolve_types(
+        resolve.resolve_identity(mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode)
     )
-    relations = resolve.resolve_relations(facts, identity, zone=zone, request=request, episode=episode)
-    identity = resolve.without_silent(identity, found, facts)
+    placed = type_rules.resolve_ends(facts, identity, services.ontology)
+    relations = resolve.resolve_relations(placed.facts, identity, zone=zone, request=request, episode=episode)
+    identity = resolve.without_silent(identity, found, placed.facts)
 
     stored = await recall.recall_relations(relations, identity, request=request, services=services)
     rewired = fusing.resolve_rewired(identity.merges, stored)
@@ -53,4 +54,5 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         services.storage,
     )
     periods.resolve_loose_ends(draft, await recall.recall_loose_ends(draft, request.user_id, services.store))
+    draft.warnings.extend(placed.warnings)
     return draft.update()

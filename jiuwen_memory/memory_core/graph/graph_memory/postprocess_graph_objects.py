@@ -20,15 +20,14 @@ from jiuwen_memory.memory_core.graph.graph_memory.fusing import (
     latest,
     newest,
     put_merges,
-    united,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.merge_records import fits_document
 from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     Draft,
     Identity,
     KnownRelations,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.type_rules import resolve_known
 
 CHANGE_WORDS = (
     "now", "no longer", "not any more", "anymore", "moved", "left", "quit", "changed", "switched", "instead",
@@ -231,11 +230,9 @@ def _put_summaries(draft: Draft, pieces: Pieces, *, storage: GraphStoreStorageCo
         content = cut_bytes(summary.content, storage.content // 4)
         if content != summary.content:
             warnings.append(f"The summary of {entity.name!r} was cut to what the store can hold.")
-        attributes = united(summary.attributes, entity.attributes)
-        if not fits_document(attributes):
-            warnings.append(f"The new attributes of {entity.name!r} are too long and were left out.")
-            attributes = entity.attributes
-        draft.put(entity.revise(content=content or entity.content, attributes=attributes))
+        known = resolve_known(entity, summary.attributes, said_at=pieces.episode.valid_since)
+        warnings.extend(known.warnings)
+        draft.put(entity.revise(content=content or entity.content, attributes=known.attributes, extra=known.extra))
 
 
 def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConfig) -> None:

@@ -32,7 +32,10 @@ Content = Sequence[Any] | Mapping[str, Any] | str
 
 @dataclass(frozen=True)
 class AddRequest:
-    """One part of an input, checked and formatted: what `plan_update` works on."""
+    """One part of an input, checked and formatted: what `plan_update` works on.
+
+    `own_types` names the types that were given for this input alone.
+    """
 
     user_id: str
     kind: EpisodeType
@@ -49,6 +52,7 @@ class AddRequest:
     parts: int = 1
     warnings: tuple[str, ...] = ()
     is_resumed: bool = False
+    own_types: tuple[str, ...] = ()
 
     @property
     def content_hash(self) -> str:

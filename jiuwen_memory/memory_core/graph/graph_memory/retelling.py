@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens
-from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, Language
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 from jiuwen_memory.memory_core.graph.extraction.values import SourceText, Summary, SummaryCase
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import Scene, cleaned, refilled, with_known_sources
@@ -241,7 +241,7 @@ def resolve_source(retold: Sequence[Retold], *, with_texts: bool, max_tokens: in
     return SourceText(content="\n\n".join(texts) or "\n".join(facts), kind=EpisodeType.DOCUMENT)
 
 
-def resolve_case(one: Retold, *, strategy: AddMemStrategy, fields: Mapping[str, str]) -> SummaryCase:
+def resolve_case(one: Retold, *, strategy: AddMemStrategy, kind: type[EntityDef] | None) -> SummaryCase:
     """Return the question about one entity; the old description is not shown, for it tells of what is gone."""
     return SummaryCase(
         name=one.entity.name,
@@ -251,7 +251,7 @@ def resolve_case(one: Retold, *, strategy: AddMemStrategy, fields: Mapping[str, 
         facts=tuple(fact.content_text for fact in one.facts[:FACTS_PER_SUMMARY]),
         absorbed=(),
         target_length=summary_target(one.entity, strategy),
-        fields=fields,
+        kind=kind,
     )
 
 
@@ -274,8 +274,3 @@ def put_summaries(
             from_facts.append(one.entity.uuid)
         draft.put(one.entity.revise(content=content, attributes=attributes if fits_document(attributes) else {}))
     return Rewritten(tuple(by_model), tuple(from_facts))
-
-
-def type_fields(entity: Entity, types: Iterable[type[EntityDef]], language: Language) -> Mapping[str, str]:
-    """Return the fields of an entity's type, and what they are for."""
-    return next((kind.fields(language) for kind in types if kind.name == entity.obj_type), {})

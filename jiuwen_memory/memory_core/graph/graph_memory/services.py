@@ -13,7 +13,7 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef, RelationDef
+from jiuwen_memory.memory_core.graph.extraction.ontology import Ontology
 
 Vector = list[float]
 
@@ -101,8 +101,7 @@ class Services:
     asker: Asker
     strategy: AddMemStrategy
     language: Language
-    entity_types: tuple[type[EntityDef], ...]
-    relation_types: tuple[type[RelationDef], ...]
+    ontology: Ontology
 
     @property
     def storage(self) -> GraphStoreStorageConfig:

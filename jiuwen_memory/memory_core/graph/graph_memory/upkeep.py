@@ -206,7 +206,7 @@ class Upkeep(MemoryCore):
             embedder=self._embedder(),
             strategy=self.extraction_strategy,
             language=self.language,
-            entity_types=self.entity_types,
+            ontology=self.ontology,
             asker=self._asker(self.llm_client) if self.llm_client else None,
             confirm=hold.lease.confirm,
         )

@@ -15,6 +15,7 @@ from jiuwen_memory.memory_core.graph.extraction.asking import Asker
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntityExtraction
+from jiuwen_memory.memory_core.graph.extraction.ontology import named_type
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
 from jiuwen_memory.memory_core.graph.extraction.reply import (
     Reply,
@@ -59,9 +60,16 @@ _DATE_LIKE: Final = tuple(
 
 
 async def ask_entities(
-    source: SourceText, *, types: Sequence[type[EntityDef]], language: Language, asker: Asker
+    source: SourceText,
+    *,
+    types: Sequence[type[EntityDef]],
+    language: Language,
+    asker: Asker,
+    closed: bool = False,
 ) -> list[Mention]:
     """Return the named things of a text, each once; none is a proper answer.
+
+    What is of no listed type is of the general one; in a `closed` set it is left out, unless it speaks.
 
     Raises:
         LLMCallError: the model failed or gave no usable answer.
@@ -71,6 +79,7 @@ async def ask_entities(
         "kind": source.kind.name,
         "source": source.source,
         "types": [{"name": each.name, "description": each.wording(language)} for each in types],
+        "closed": closed,
         "speakers": list(source.speakers),
         "history": cut_history(source),
         "text": source.content,
@@ -79,7 +88,7 @@ async def ask_entities(
     form = AnswerForm(EntityExtraction, {"entities": {"maxItems": limit}, "entities[].type": {"enum": names}})
     # Rendered when the reply is read: by then the prompt is loaded, off the event loop.
     instructions = partial(_instructions, asker, language, variables)
-    read = partial(_read, source=source, types=names, instructions=instructions)
+    read = partial(_read, source=source, types=types, closed=closed, instructions=instructions)
     return await asker.ask("entities", form, language=language, variables=variables, read=read)
 
 
@@ -90,8 +99,15 @@ def _instructions(asker: Asker, language: Language, variables: dict[str, object]
     return "\n".join(message["content"] for message in messages)
 
 
-def _read(reply: Reply, *, source: SourceText, types: Sequence[str], instructions: Callable[[], str]) -> list[Mention]:
-    items = _grouped_by_type(reply, types) or read_items(reply, keys=_KEYS, marks=_MARKS)
+def _read(
+    reply: Reply,
+    *,
+    source: SourceText,
+    types: Sequence[type[EntityDef]],
+    closed: bool,
+    instructions: Callable[[], str],
+) -> list[Mention]:
+    items = _grouped_by_type(reply, [each.name for each in types]) or read_items(reply, keys=_KEYS, marks=_MARKS)
     named = [(item, name, kind) for item in items for name, kind in [_name_and_type(item)] if name]
     if items and not named:
         raise UnusableReplyError("no item has a name")
@@ -104,7 +120,12 @@ def _read(reply: Reply, *, source: SourceText, types: Sequence[str], instruction
         if reason:
             reply.drop(name or item, reason)
             continue
-        mention = Mention(_within_limit(name, reply), _type_named(kind, types))
+        type_name = _type_named(kind, types, closed=closed)
+        if not type_name:
+            if normalise_name(name) not in known.speakers:
+                reply.drop(name, f"{read_text(kind)!r} is no listed type of entity")
+            continue
+        mention = Mention(_within_limit(name, reply), type_name)
         mentions.setdefault((normalise_name(mention.name), mention.type_name), mention)
     return list(mentions.values())
 
@@ -132,15 +153,15 @@ def _name_and_type(item: JsonValue) -> tuple[str, JsonValue]:
     return " ".join(name.split()), kind
 
 
-def _type_named(kind: JsonValue, types: Sequence[str]) -> str:
-    """Return the type an answer means: by name, by position in the list, or the default one."""
-    default = EntityDef.name if EntityDef.name in types else types[0]
-    if isinstance(kind, str):
-        by_name = {each.casefold(): each for each in types}
-        if kind.strip().casefold() in by_name:
-            return by_name[kind.strip().casefold()]
+def _type_named(kind: JsonValue, types: Sequence[type[EntityDef]], *, closed: bool) -> str:
+    """Return the type an answer means, by name or by position in the list: else the general one, if the set is open."""
+    named = named_type(kind, types) if isinstance(kind, str) else None
     position = read_id(kind)
-    return types[position] if position is not None and 0 <= position < len(types) else default
+    if named is None and position is not None and 0 <= position < len(types):
+        named = types[position]
+    if named is None:
+        return "" if closed else EntityDef.name
+    return named.name
 
 
 def _within_limit(name: str, reply: Reply) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,16 +12,17 @@ from pydantic import JsonValue
 from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
+from jiuwen_memory.memory_core.graph.extraction.attributes import resolve_attributes, value_schemas
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema, closed_object
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import RelationDef
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import RelationExtraction
+from jiuwen_memory.memory_core.graph.extraction.ontology import named_type
 from jiuwen_memory.memory_core.graph.extraction.questions.entities import NAME_BYTES
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
 from jiuwen_memory.memory_core.graph.extraction.reply import (
     Reply,
     UnusableReplyError,
     folded,
-    is_placeholder,
     read_id,
     read_items,
     read_text,
@@ -47,8 +48,11 @@ async def ask_relations(
     types: Sequence[type[RelationDef]],
     language: Language,
     asker: Asker,
+    closed: bool = False,
 ) -> list[Fact]:
     """Return the facts of a text about the things it mentions, each once; none is a proper answer.
+
+    Attributes are valid for the type of their fact. In a `closed` set, facts of no listed type are left out.
 
     Raises:
         LLMCallError: the model failed or gave no usable answer.
@@ -59,12 +63,13 @@ async def ask_relations(
     variables = {
         "entities": [{"id": number, "label": label} for number, label in enumerate(labels, start=1)],
         "types": [_described(each, language) for each in types],
+        "closed": closed,
         "speakers": list(source.speakers),
         "history": cut_history(source),
         "text": source.content,
     }
-    form = AnswerForm(RelationExtraction, _changes(source, labels, types, language))
-    read = partial(_read, mentions=mentions, labels=labels, types=types)
+    form = AnswerForm(RelationExtraction, _changes(source, labels, types, language=language, closed=closed))
+    read = partial(_read, mentions=mentions, labels=labels, types=types, closed=closed)
     return await asker.ask("relations", form, language=language, variables=variables, read=read)
 
 
@@ -81,14 +86,19 @@ def _described(kind: type[RelationDef], language: Language) -> dict[str, object]
     return {
         "name": kind.name,
         "description": kind.wording(language),
-        "lhs": list(kind.lhs),
-        "rhs": list(kind.rhs),
+        "lhs": list(kind.ends()[0]),
+        "rhs": list(kind.ends()[1]),
         "fields": kind.fields(language),
     }
 
 
 def _changes(
-    source: SourceText, labels: Sequence[str], types: Sequence[type[RelationDef]], language: Language
+    source: SourceText,
+    labels: Sequence[str],
+    types: Sequence[type[RelationDef]],
+    *,
+    language: Language,
+    closed: bool,
 ) -> dict[str, JsonSchema]:
     ends = {"enum": list(dict.fromkeys(labels))}
     closing: dict[str, JsonSchema] = {
@@ -96,18 +106,34 @@ def _changes(
         "relations[].source": ends,
         "relations[].target": ends,
     }
-    names = dict.fromkeys(name for each in types for name in each.fields(language))
-    if not names:
+    if closed:
+        closing["relations[].name"] = {"enum": [each.name for each in types]}
+    values = _attribute_schemas(types, language)
+    if not values:
         return closing
     items = RelationExtraction.multilingual_model_json_schema(language)["properties"]["relations"]["items"]
-    value = {"anyOf": [{"type": "string", "maxLength": 200}, {"type": "null"}]}
-    with_attributes = {**items["properties"], "attributes": closed_object(dict.fromkeys(names, value))}
+    with_attributes = {**items["properties"], "attributes": closed_object(values)}
     # Changes apply in order: the item gets its attributes before its ends are narrowed.
     return {"relations[]": closed_object(with_attributes), **closing}
 
 
+def _attribute_schemas(types: Sequence[type[RelationDef]], language: Language) -> dict[str, JsonSchema]:
+    """Return the schemas of the attributes of all types; one that two types have may be what either wants."""
+    values: dict[str, JsonSchema] = {}
+    for each in types:
+        for name, schema in value_schemas(each, language).items():
+            known = values.setdefault(name, {"anyOf": []})["anyOf"]
+            values[name] = {"anyOf": [*known, *(part for part in schema["anyOf"] if part not in known)]}
+    return values
+
+
 def _read(
-    reply: Reply, *, mentions: Sequence[Mention], labels: Sequence[str], types: Sequence[type[RelationDef]]
+    reply: Reply,
+    *,
+    mentions: Sequence[Mention],
+    labels: Sequence[str],
+    types: Sequence[type[RelationDef]],
+    closed: bool,
 ) -> list[Fact]:
     items = read_items(reply, keys=_KEYS, marks=_MARKS)
     ends = _Ends(mentions, labels)
@@ -116,7 +142,12 @@ def _read(
         fact = _fact(item, ends=ends, types=types, reply=reply)
         if fact is not None:
             facts.append(fact)
-    if items and not facts:
+    names = {each.name for each in types}
+    strange = [fact for fact in facts if closed and fact.name not in names]
+    for fact in strange:
+        reply.drop(fact.content, f"{fact.name!r} is no listed type of relation")
+    facts = [fact for fact in facts if fact not in strange]
+    if items and not facts and not strange:
         raise UnusableReplyError("no item is a fact between listed things")
     return _without_repeats(facts, mentions=mentions, reply=reply)
 
@@ -163,7 +194,7 @@ def _fact(item: JsonValue, *, ends: _Ends, types: Sequence[type[RelationDef]], r
         reply.drop(item, "an end that is not listed")
         return None
     name = " ".join(read_text(_first(fields, _NAMES)).split()) or _DEFAULT_NAME
-    kind = next((each for each in types if each.name.casefold() == name.casefold()), None)
+    kind = named_type(name, types)
     return Fact(
         name=kind.name if kind else name,
         content=content,
@@ -171,15 +202,19 @@ def _fact(item: JsonValue, *, ends: _Ends, types: Sequence[type[RelationDef]], r
         target=target,
         since_words=read_text(_first(fields, _SINCE)),
         until_words=read_text(_first(fields, _UNTIL)),
-        attributes=_attributes(fields.get("attributes"), kind),
+        attributes=_attributes(fields.get("attributes"), kind, content=content, reply=reply),
     )
 
 
-def _attributes(value: JsonValue, kind: type[RelationDef] | None) -> dict[str, JsonValue]:
-    if kind is None or not isinstance(value, dict):
+def _attributes(
+    given: JsonValue, kind: type[RelationDef] | None, *, content: str, reply: Reply
+) -> Mapping[str, JsonValue]:
+    if kind is None:
         return {}
-    given = {name: value.get(name) for name in kind.fields("en")}
-    return {name: part for name, part in given.items() if part is not None and not is_placeholder(str(part))}
+    filled = resolve_attributes(kind, given, known={})
+    for refused in filled.refused:
+        reply.drop(refused.told(content), refused.reason)
+    return filled.values
 
 
 def _without_repeats(facts: Sequence[Fact], *, mentions: Sequence[Mention], reply: Reply) -> list[Fact]:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
+from jiuwen_memory.memory_core.graph.extraction.attributes import Filled, resolve_attributes, value_schemas
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema, closed_object
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntitySummaries
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import in_batches, or_else
@@ -47,18 +48,22 @@ async def _ask_batch(
     source: SourceText, cases: Sequence[SummaryCase], *, language: Language, asker: Asker
 ) -> list[Summary | None]:
     variables = {
-        "items": [_shown(case, number) for number, case in enumerate(cases, start=1)],
-        "has_fields": any(case.fields for case in cases),
+        "items": [_shown(case, number, language) for number, case in enumerate(cases, start=1)],
+        "has_fields": any(_fields(case, language) for case in cases),
         "text": source.content,
     }
-    keyed = {str(number): _value_schema(case) for number, case in enumerate(cases, start=1)}
+    keyed = {str(number): _value_schema(case, language) for number, case in enumerate(cases, start=1)}
     form = AnswerForm(EntitySummaries, keyed=keyed)
     question = asker.ask("summaries", form, language=language, variables=variables, read=partial(_read, cases=cases))
     kept: list[Summary | None] = [None] * len(cases)
     return await or_else(question, kept, ledger=asker.ledger, consequence="the old descriptions stay")
 
 
-def _shown(case: SummaryCase, number: int) -> dict[str, object]:
+def _fields(case: SummaryCase, language: Language) -> dict[str, str]:
+    return case.kind.fields(language) if case.kind else {}
+
+
+def _shown(case: SummaryCase, number: int, language: Language) -> dict[str, object]:
     facts = [
         fact if len(fact) <= _LONGEST_FACT else fact[:_LONGEST_FACT].rstrip() + "…" for fact in case.facts[:_FACTS]
     ]
@@ -70,17 +75,16 @@ def _shown(case: SummaryCase, number: int) -> dict[str, object]:
         "old": "" if is_placeholder(case.summary) else case.summary,
         "absorbed": [text for text in case.absorbed if not is_placeholder(text)],
         "facts": facts,
-        "fields": dict(case.fields),
+        "fields": _fields(case, language),
         "attributes": json.dumps(dict(case.attributes), ensure_ascii=False) if case.attributes else "",
     }
 
 
-def _value_schema(case: SummaryCase) -> JsonSchema:
+def _value_schema(case: SummaryCase, language: Language) -> JsonSchema:
     text: JsonSchema = {"type": "string", "maxLength": 2 * case.target_length}
-    if not case.fields:
+    if case.kind is None or not _fields(case, language):
         return text
-    value: JsonSchema = {"anyOf": [{"type": "string", "maxLength": 200}, {"type": "null"}]}
-    return closed_object({"summary": text, "attributes": closed_object(dict.fromkeys(case.fields, value))})
+    return closed_object({"summary": text, "attributes": closed_object(value_schemas(case.kind, language))})
 
 
 def _read(reply: Reply, *, cases: Sequence[SummaryCase]) -> list[Summary | None]:
@@ -93,24 +97,22 @@ def _read(reply: Reply, *, cases: Sequence[SummaryCase]) -> list[Summary | None]
     for number, case in enumerate(cases, start=1):
         if number not in answers:
             reply.drop(case.name, "no description came, the old one stays")
-        summaries.append(_summary(answers.get(number), case))
+        summaries.append(_summary(answers.get(number), case, reply=reply))
     return summaries
 
 
-def _summary(answer: JsonValue, case: SummaryCase) -> Summary | None:
+def _summary(answer: JsonValue, case: SummaryCase, *, reply: Reply) -> Summary | None:
     fields = folded(answer) if isinstance(answer, dict) else {"summary": answer}
     text = next((read_text(fields[key]) for key in _TEXT_KEYS if key in fields), "")
     if _only_repeats(text, case):
         text = ""
     given = fields.get("attributes")
-    attributes = {
-        name: value
-        for name, value in (given.items() if isinstance(given, dict) else ())
-        if name in case.fields and value is not None and not (isinstance(value, str) and is_placeholder(value))
-    }
-    if not text and not attributes:
+    filled = resolve_attributes(case.kind, given, known=case.attributes) if case.kind else Filled()
+    for refused in filled.refused:
+        reply.drop(refused.told(case.name), refused.reason)
+    if not text and not filled.values:
         return None
-    return Summary(content=text or case.summary, attributes=attributes)
+    return Summary(content=text or case.summary, attributes=filled.values)
 
 
 def _only_repeats(text: str, case: SummaryCase) -> bool:
