@@ -109,6 +109,36 @@ def test_the_chinese_example_answers_in_both_languages(tmp_path: Path) -> None:
         assert lines[lines.index(english) + 1] == answer
 
 
+def test_the_ontology_example_shows_what_was_filled_and_what_was_refused(tmp_path: Path) -> None:
+    done = run("ontology.py", folder=tmp_path)
+
+    assert (done.stderr, done.returncode) == ("", 0)
+    filled, refused = done.stdout.split("\nRefused\n")
+    for line in (
+        "Boat Havsule: metres=14.5, launched=1934, rig='ketch'",
+        "Boat Terna: rig='sloop'",
+        "Yard Bellman yard: opened=1931, closed=1987",
+        "Yard Fossum yard: no attributes",
+        "Human Oskar Lind: trade='rigger'",
+        "built by: The Bellman yard built the Alka. crowns=6400",
+        "works at: Per Aune worked at the Bellman yard. (since 1946) position='master builder'",
+    ):
+        assert f"  {line}\n" in filled
+    for words in (
+        "Skarnes ('Town' is no listed type",
+        "Ingrid Bellman hired Per Aune. ('hired' is no listed type",
+        "'crowns' of 'The Bellman yard built the Terna.' is refused: \"not known to anybody\"",
+        "'metres' of 'Terna' is refused",
+        "'launched' of 'Terna' is refused",
+        "'rig' of 'Alka' is refused",
+        "'people' of 'Bellman yard' is refused",
+        "'closed' of 'Fossum yard' is refused",
+        "'works at' goes from Human to Yard, not Oskar Lind (Human) -> Havsule (Boat)",
+    ):
+        assert words in refused
+    assert "4 questions to the model, in 3 rounds" in refused
+
+
 def test_the_chat_remembers_a_turn_and_recalls_it_before_the_next_answer(tmp_path: Path) -> None:
     with OpenAIServer(REPLIES) as server:
         typed = "I live in Porto.\nWhere do I live?\n\n"

@@ -87,8 +87,7 @@ def resolve_known(entity: Entity, new: Mapping[str, JsonValue], *, said_at: int 
                 )
             continue
         attributes[name] = value
-        if said_at is not None:
-            extra[SAID_AT + name] = said_at
+        extra |= {} if said_at is None else {SAID_AT + name: said_at}
     if not (fits_document(attributes) and fits_document(extra)):
         warning = f"The new attributes of {entity.name!r} are too long and were left out."
         return Known(entity.attributes, entity.extra, (warning,))
