@@ -38,7 +38,7 @@ CLOSE_RATIO: Final = 0.8
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FACT_COLUMNS: Final = (
     *("content", "valid_since", "offset_since", "precision_since", "valid_until", "offset_until", "precision_until"),
-    *("superseded_by", "mention_count", "first_mentioned_at", "last_mentioned_at", "sources", "episodes"),
+    *("superseded_by", "mention_count", "first_mentioned_at", "last_mentioned_at", "sources", "episodes", "qualifiers"),
 )
 _EPISODE_COLUMNS: Final = ("content", "valid_since", "offset_since", "session_id", "source", "part")
 
@@ -298,6 +298,7 @@ def _triple(fact: Relation, names: Mapping[str, str], moment: int) -> Triple:
         last_mentioned=_moment(fact.last_mentioned_at),
         sources=tuple(fact.sources),
         episodes=tuple(fact.episodes),
+        qualifiers=fact.qualifiers,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
 
 from jiuwen_memory.errors import MissingExtraError
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 class Triple:
     """One fact with its counts and where it was said; `sentence` is what is embedded for search.
 
-    `is_current` tells whether it holds now, as far as is known. `episodes` are the ids of the inputs behind it.
+    `is_current` tells whether it holds now, as far as is known. `episodes` are the ids of the inputs behind it,
+    `qualifiers` the attributes of its type.
     """
 
     subject: str
@@ -36,6 +39,7 @@ class Triple:
     last_mentioned: datetime | None
     sources: tuple[str, ...]
     episodes: tuple[str, ...]
+    qualifiers: Mapping[str, JsonValue] = field(default_factory=dict, hash=False)
 
 
 class Triples(list[Triple]):
