@@ -29,7 +29,7 @@ class InvalidInputError(JiuwenMemoryError, ValueError):
     """A value given by the caller cannot be used."""
 
     code = "MEMORY_STORE_VALIDATION_INVALID"
-    number = 158008
+    number: ClassVar[int | None] = 158008
 
 
 class LanguageError(InvalidInputError):
@@ -37,6 +37,27 @@ class LanguageError(InvalidInputError):
 
     code = "MEMORY_GRAPH_LANGUAGE_INVALID"
     number = 158200
+
+
+class EntityNotFoundError(InvalidInputError):
+    """The user has no entity of the given id."""
+
+    code = "MEMORY_GRAPH_ENTITY_NOT_FOUND"
+    number = None
+
+
+class EntityTypesDifferError(InvalidInputError):
+    """Entities whose types do not fit were to be fused, and the caller did not say that this is meant."""
+
+    code = "MEMORY_GRAPH_ENTITY_TYPES_DIFFER"
+    number = None
+
+
+class NothingFusedError(InvalidInputError):
+    """An entity was to be taken apart of which nothing is recorded that could be rebuilt."""
+
+    code = "MEMORY_GRAPH_NOTHING_FUSED"
+    number = None
 
 
 class SetupError(JiuwenMemoryError):

@@ -18,6 +18,7 @@ from jiuwen_memory.memory_core.graph.extraction.ontology import Models, Ontology
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall_scope
+from jiuwen_memory.memory_core.graph.graph_memory.identities import Identities
 from jiuwen_memory.memory_core.graph.graph_memory.pending import (
     KEPT,
     PendingAdd,
@@ -48,10 +49,9 @@ from jiuwen_memory.memory_core.graph.graph_memory.search import (
 )
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services, parse_vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
-from jiuwen_memory.memory_core.graph.graph_memory.upkeep import Upkeep
 
 
-class GraphMemory(Upkeep):
+class GraphMemory(Identities):
     """A memory with relations in it, for any number of users.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
+from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.memory_core.graph.graph_memory.merge_records import (
     FoldedFact,
@@ -53,11 +53,14 @@ def put_merges(
     known: KnownRelations,
     rewired: Sequence[Sequence[Relation]],
     kept: Sequence[tuple[int, ...] | None],
-    at: int,
+    at: Episode | int,
 ) -> None:
-    """Fuse entities with all that hangs on them; `merged_from` records what they were, and what of theirs is gone."""
+    """Fuse entities with all that hangs on them; `merged_from` records what they were, and what of theirs is gone.
+
+    `at` is the episode that shows them to be one, or the time at which somebody says so.
+    """
     for merge in identity.merges:
-        _put_merge(draft, merge, at=at)
+        _put_merge(draft, merge, heard=identity.heard, at=at)
     lost = _put_rewired(draft, rewired, kept=kept, stored={each.uuid: each for each in known.of_merged})
     absorbed = identity.absorbed
     for episode in known.episodes_of_merged:
@@ -72,8 +75,28 @@ def put_merges(
         draft.put(target.revise(merged_from=bounded(with_facts(target.merged_from, facts))))
 
 
-def _put_merge(draft: Draft, merge: Merge, *, at: int) -> None:
+def as_mentioned(entity: Entity, names: Iterable[str], episode: Episode) -> Entity:
+    """Return an entity with one more mention, by these names; the lists of ids are not touched."""
+    return entity.revise(
+        aliases=distinct_names([*entity.aliases, *names], but=entity.name),
+        mention_count=entity.mention_count + 1,
+        first_mentioned_at=earliest(entity.first_mentioned_at, episode.valid_since),
+        last_mentioned_at=latest(entity.last_mentioned_at, episode.valid_since),
+        sources=newest([*entity.sources, episode.source], LABELS_KEPT),
+    )
+
+
+def _apart(entity: Entity, heard: Mapping[str, Sequence[str]], at: Episode | int) -> Entity:
+    """Return an entity as it would be after the text if it were not fused."""
+    if isinstance(at, int) or entity.uuid not in heard:
+        return entity
+    return as_mentioned(entity, heard[entity.uuid], at).revise(episodes=[*entity.episodes, at.uuid])
+
+
+def _put_merge(draft: Draft, merge: Merge, *, heard: Mapping[str, Sequence[str]], at: Episode | int) -> None:
     target = draft.get(Entity, merge.target.uuid) or merge.target
+    own = _apart(merge.target, heard, at)
+    time = at if isinstance(at, int) else at.created_at
     for each in merge.absorbed:
         target = target.revise(
             aliases=distinct_names([*target.aliases, each.name, *each.aliases], but=target.name),
@@ -85,7 +108,7 @@ def _put_merge(draft: Draft, merge: Merge, *, at: int) -> None:
             mention_count=target.mention_count + each.mention_count,
             first_mentioned_at=earliest(target.first_mentioned_at, each.first_mentioned_at),
             last_mentioned_at=latest(target.last_mentioned_at, each.last_mentioned_at),
-            merged_from=[*target.merged_from, *each.merged_from, record_of(each, merge.target, at=at)],
+            merged_from=[*target.merged_from, *each.merged_from, record_of(_apart(each, heard, at), own, at=time)],
         )
         draft.remove(each.uuid)
     draft.put(target)

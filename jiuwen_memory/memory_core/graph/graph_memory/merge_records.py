@@ -19,6 +19,8 @@ from jiuwen_memory.foundation.text import normalise_name
 
 EPISODES_RECORDED: Final = 128
 """Episodes noted of a fused entity, the newest; the facts it had say more."""
+_EPISODES_OF_KEPT: Final = 32
+"""Episodes noted of the entity that stays, the newest: they tell what came before the fusion in the same second."""
 _BARE: Final = ("uuid", "into", "name", "aliases", "obj_type", "mention_count", "created_at", "merged_at")
 _NOT_RECORDED: Final = {"user_id", "content_embedding", "embedding_key"}
 _MEMBER_FIELDS: Final = (
@@ -46,8 +48,8 @@ class FoldedFact:
 class Member:
     """An entity that was fused into another (`into`), and what that one took over from it.
 
-    `episodes` and `both` (those that mention the two) are the newest; `kept_content` and `kept_count` tell what the
-    other was before.
+    `episodes`, `both` (those that mention the two) and `kept_episodes` (of the other) are the newest; `kept_content`
+    and `kept_count` tell what the other was before.
     """
 
     entity: Entity
@@ -58,6 +60,7 @@ class Member:
     gave_attributes: frozenset[str] = frozenset()
     kept_content: str = ""
     kept_count: int = 0
+    kept_episodes: frozenset[str] = frozenset()
     facts: tuple[FoldedFact, ...] = field(default=(), repr=False)
 
     @property
@@ -85,6 +88,7 @@ def record_of(entity: Entity, target: Entity, *, at: int) -> Record:
         "gave_attributes": [name for name in entity.attributes if name not in target.attributes],
         "kept_content": target.content,
         "kept_count": target.mention_count,
+        "kept_episodes": target.episodes[-_EPISODES_OF_KEPT:],
     }
     return {name: value for name, value in record.items() if value not in (None, "", [], {})}
 
@@ -137,6 +141,7 @@ def _read_member(record: Record, heir: Entity) -> Member:
         gave_attributes=frozenset(record.get("gave_attributes", ())),
         kept_content=record.get("kept_content", ""),
         kept_count=record.get("kept_count", 0),
+        kept_episodes=frozenset(record.get("kept_episodes", ())),
         facts=tuple(_read_fact(each, heir.user_id) for each in record.get("facts", ())),
     )
 

@@ -13,11 +13,8 @@ from jiuwen_memory.memory_core.config.graph import AddMemStrategy
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import HumanEntity
 from jiuwen_memory.memory_core.graph.extraction.values import Summary, Verdict
 from jiuwen_memory.memory_core.graph.graph_memory.fusing import (
-    LABELS_KEPT,
-    distinct_names,
-    earliest,
+    as_mentioned,
     folded,
-    latest,
     newest,
     put_merges,
 )
@@ -54,11 +51,6 @@ class Pieces:
     kept: tuple[tuple[int, ...] | None, ...] = ()
     summaries: Mapping[str, Summary] = field(default_factory=dict)
 
-    @property
-    def at(self) -> int:
-        """When all this was learnt."""
-        return self.episode.created_at
-
 
 def resolve_candidates(
     relations: Sequence[Relation], known: KnownRelations, rewired: Sequence[Sequence[Relation]]
@@ -85,7 +77,7 @@ def assemble_draft(pieces: Pieces, storage: GraphStoreStorageConfig) -> Draft:
     warnings = draft.warnings
     draft.put(pieces.episode)
     _put_entities(draft, pieces)
-    put_merges(draft, pieces.identity, known=pieces.known, rewired=pieces.rewired, kept=pieces.kept, at=pieces.at)
+    put_merges(draft, pieces.identity, known=pieces.known, rewired=pieces.rewired, kept=pieces.kept, at=pieces.episode)
     for relation, candidates, verdict in zip(pieces.relations, pieces.candidates, pieces.verdicts, strict=True):
         _put_relation(draft, relation, candidates=candidates, verdict=verdict, pieces=pieces, warnings=warnings)
     _put_summaries(draft, pieces, storage=storage, warnings=warnings)
@@ -107,21 +99,16 @@ def _stored(pieces: Pieces) -> Iterable[Entity | Relation | Episode]:
 
 
 def _put_entities(draft: Draft, pieces: Pieces) -> None:
-    """Count one mention per entity and episode."""
-    seen_at = pieces.episode.valid_since
+    """Count one mention per entity and episode; of entities that are fused, one for each that is mentioned."""
+    identity = pieces.identity
     names: dict[str, list[str]] = {}
-    for mention, node in zip(pieces.identity.mentions, pieces.identity.nodes, strict=True):
+    origins: dict[str, set[str]] = {}
+    for mention, node, origin in zip(identity.mentions, identity.nodes, identity.origins, strict=True):
         names.setdefault(node.uuid, []).append(mention.name)
-    for node in {node.uuid: node for node in pieces.identity.nodes}.values():
-        draft.put(
-            node.revise(
-                aliases=distinct_names([*node.aliases, *names[node.uuid]], but=node.name),
-                mention_count=node.mention_count + 1,
-                first_mentioned_at=earliest(node.first_mentioned_at, seen_at),
-                last_mentioned_at=latest(node.last_mentioned_at, seen_at),
-                sources=newest([*node.sources, pieces.episode.source], LABELS_KEPT),
-            )
-        )
+        origins.setdefault(node.uuid, set()).add(origin)
+    for node in {node.uuid: node for node in identity.nodes}.values():
+        mentioned = as_mentioned(node, names[node.uuid], pieces.episode)
+        draft.put(mentioned.revise(mention_count=node.mention_count + len(origins[node.uuid])))
 
 
 def _put_relation(

@@ -187,10 +187,11 @@ async def recall_relations(
     """Return the stored facts that new ones may repeat or contradict, and what hangs on entities to be fused."""
     # An entity lists no more relations than the store's limit.
     degree = min(HUB_DEGREE, services.storage.relations)
-    hubs = {node.uuid for node in identity.nodes if len(node.relations) >= degree}
+    absorbed = [each for merge in identity.merges for each in merge.absorbed]
+    hubs = {node.uuid for node in (*identity.nodes, *absorbed) if len(node.relations) >= degree}
     merged = list(identity.absorbed)
     beside, of_merged = await together(
-        _relations_beside(new, hubs=hubs, request=request, services=services),
+        _relations_beside(new, hubs=hubs, heirs=identity.absorbed, request=request, services=services),
         _relations_of(merged, request=request, services=services),
     )
     of_targets = await _relations_alike(of_merged, identity.absorbed, request=request, services=services)
@@ -205,11 +206,17 @@ async def recall_relations(
 
 
 async def _relations_beside(
-    new: Sequence[Relation], *, hubs: Collection[str], request: AddRequest, services: Services
+    new: Sequence[Relation],
+    *,
+    hubs: Collection[str],
+    heirs: Mapping[str, str],
+    request: AddRequest,
+    services: Services,
 ) -> KnownRelations:
     if not new or not services.strategy.merge_relations:
         return KnownRelations(candidates=((),) * len(new))
     ends = list(dict.fromkeys(end for relation in new for end in (relation.lhs, relation.rhs)))
+    ends += [uuid for uuid, heir in heirs.items() if heir in ends]
     quiet = [end for end in ends if end not in hubs]
     busy = [end for end in ends if end in hubs]
     same_names = in_list("name_norm", [relation.name_norm for relation in new])
@@ -227,7 +234,7 @@ async def _relations_beside(
         ),
     )
     stored = list({each.uuid: each for each in (*verbatim, *near)}.values())
-    beside = [[each for each in stored if _share_an_end(each, relation)] for relation in new]
+    beside = [[each for each in stored if _share_an_end(each, relation, heirs)] for relation in new]
     crowded = [
         number
         for number, relation in enumerate(new)
@@ -343,8 +350,9 @@ def _touching(ends: Sequence[str]) -> QueryExpr:
     return eq("kind", "fact") & (in_list("lhs", ends) | in_list("rhs", ends))
 
 
-def _share_an_end(first: Relation, second: Relation) -> bool:
-    return bool({first.lhs, first.rhs} & {second.lhs, second.rhs})
+def _share_an_end(stored: Relation, new: Relation, heirs: Mapping[str, str]) -> bool:
+    ends = {heirs.get(end, end) for end in (stored.lhs, stored.rhs)}
+    return not ends.isdisjoint((new.lhs, new.rhs))
 
 
 def _telling_words(text: str) -> str:

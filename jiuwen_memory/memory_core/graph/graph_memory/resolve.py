@@ -6,7 +6,7 @@ Nothing here reaches the store or the model; what the model was asked arrives as
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
@@ -16,12 +16,12 @@ from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds, resolv
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, EntityDef
 from jiuwen_memory.memory_core.graph.extraction.values import Described, DuplicateCase, Fact, Mention, SourceText
+from jiuwen_memory.memory_core.graph.graph_memory.groups import Groups
 from jiuwen_memory.memory_core.graph.graph_memory.requests import HUMAN_ROLES, AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     History,
     Identity,
     KnownEntities,
-    Merge,
     Names,
 )
 
@@ -170,7 +170,7 @@ def resolve_identity(
     for number, pool, answer in zip(names.asked, names.candidates, answers, strict=True):
         if answer:
             picked[number] = [pool[position] for position in answer]
-    groups = _Groups(entity for entities in picked.values() for entity in entities)
+    groups = Groups(entity for entities in picked.values() for entity in entities)
     if strategy.merge_entities:
         for entities in picked.values():
             for other in entities[1:]:
@@ -182,7 +182,11 @@ def resolve_identity(
         else _new_entity(mention, episode, vector=known.vectors.get(mention.name))
         for number, mention in enumerate(mentions)
     )
-    return Identity(tuple(mentions), nodes, groups.merges())
+    origins = tuple(
+        groups.origin(mention, picked.get(number, [node]), node)
+        for number, (mention, node) in enumerate(zip(mentions, nodes, strict=True))
+    )
+    return Identity(tuple(mentions), nodes, groups.merges(), origins)
 
 
 def _new_entity(mention: Mention, episode: Episode, *, vector: list[float] | None) -> Entity:
@@ -197,32 +201,6 @@ def _new_entity(mention: Mention, episode: Episode, *, vector: list[float] | Non
         first_mentioned_at=episode.valid_since,
         created_at=episode.created_at,
     )
-
-
-class _Groups:
-    """Stored entities that are one, by union; the most mentioned, then the oldest, stands for its group."""
-
-    def __init__(self, entities: Iterable[Entity]) -> None:
-        self._entity = {entity.uuid: entity for entity in entities}
-        self._group = {uuid: {uuid} for uuid in self._entity}
-
-    def join(self, first: Entity, second: Entity) -> None:
-        union = self._group[first.uuid] | self._group[second.uuid]
-        for uuid in union:
-            self._group[uuid] = union
-
-    def target(self, entity: Entity) -> Entity:
-        members = [self._entity[uuid] for uuid in self._group[entity.uuid]]
-        return min(members, key=lambda each: (-each.mention_count, each.created_at, each.name, each.uuid))
-
-    def merges(self) -> tuple[Merge, ...]:
-        found: dict[str, Merge] = {}
-        for uuid, union in self._group.items():
-            if len(union) > 1:
-                target = self.target(self._entity[uuid])
-                absorbed = sorted(union - {target.uuid})
-                found[target.uuid] = Merge(target, tuple(self._entity[each] for each in absorbed))
-        return tuple(found.values())
 
 
 def without_silent(identity: Identity, found: Sequence[Mention], facts: Sequence[Fact]) -> Identity:
@@ -241,6 +219,7 @@ def without_silent(identity: Identity, found: Sequence[Mention], facts: Sequence
         tuple(identity.mentions[number] for number in heard),
         tuple(identity.nodes[number] for number in heard),
         identity.merges,
+        tuple(identity.origins[number] for number in heard),
     )
 
 
@@ -269,8 +248,8 @@ def resolve_relations(
             name=fact.name,
             lhs=lhs,
             rhs=rhs,
-            lhs_origin=lhs,
-            rhs_origin=rhs,
+            lhs_origin=identity.origins[fact.source],
+            rhs_origin=identity.origins[fact.target],
             episodes=[episode.uuid],
             sources=[request.source] if request.source else [],
             first_mentioned_at=request.reference.seconds,

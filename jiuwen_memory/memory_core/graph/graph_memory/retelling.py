@@ -135,10 +135,17 @@ def _reduced(entity: Entity, scene: Scene, *, ties: _Ties, episodes: Sequence[Ep
         episodes=refilled(listed, (each.uuid for each in episodes if each.uuid in mentioned), scene.storage.episodes),
         attributes=kept_entries(reduced.attributes, evidence.tells),
         sources=newest([each.source for each in episodes], LABELS_KEPT),
-        mention_count=max(entity.mention_count - len(lost), len(episodes), 1),
+        mention_count=max(entity.mention_count - len(lost) - _counted_twice(entity, lost), len(episodes), 1),
         first_mentioned_at=min(said_at, default=None),
         last_mentioned_at=max(said_at, default=None),
     )
+
+
+def _counted_twice(entity: Entity, lost: Iterable[Episode]) -> int:
+    """Return how many mentions go besides one an episode: entities that were fused had been counted each."""
+    ids = {each.uuid for each in lost}
+    records = (record.get("both") for record in entity.merged_from if isinstance(record, dict))
+    return sum(len(ids.intersection(map(str, both))) for both in records if isinstance(both, list))
 
 
 def _resolve_names(entity: Entity, evidence: Evidence, scene: Scene) -> tuple[str, list[str]]:
@@ -186,7 +193,7 @@ def _reduced_record(
         if name in record:
             entries = kept_entries(record[name], evidence.tells) if is_touched else record[name]
             reduced[name] = cleaned(entries, scene.traces)
-    for name in ("episodes", "both"):
+    for name in ("episodes", "both", "kept_episodes"):
         if name in record:
             reduced[name] = [uuid for uuid in record[name] if uuid not in scene.gone.all]
     if "sources" in record:

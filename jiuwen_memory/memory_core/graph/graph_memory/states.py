@@ -68,16 +68,28 @@ class Merge:
 
 @dataclass(frozen=True)
 class Identity:
-    """The entity each mention means (`nodes` goes with `mentions`), and the stored entities to be fused."""
+    """The entity each mention means (`nodes` goes with `mentions`), and the stored entities to be fused.
+
+    `origins` holds, for each mention, the id of the entity it would mean if nothing were fused.
+    """
 
     mentions: tuple[Mention, ...]
     nodes: tuple[Entity, ...]
     merges: tuple[Merge, ...] = ()
+    origins: tuple[str, ...] = ()
 
     @property
     def absorbed(self) -> dict[str, str]:
         """The uuid of each entity that goes, and of the one it becomes part of."""
         return {each.uuid: merge.target.uuid for merge in self.merges for each in merge.absorbed}
+
+    @property
+    def heard(self) -> dict[str, list[str]]:
+        """The names by which the text mentions each entity, by origin."""
+        names: dict[str, list[str]] = {}
+        for mention, origin in zip(self.mentions, self.origins, strict=True):
+            names.setdefault(origin, []).append(mention.name)
+        return names
 
 
 @dataclass
