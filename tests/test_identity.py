@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from jiuwen_memory import Entity, EpisodeType, RRFRankConfig, SearchConfig
+import pytest
+from pydantic import BaseModel
+
+from jiuwen_memory import ENTITY_COLLECTION, Entity, EpisodeType, RRFRankConfig, SearchConfig
 from tests.memory_support import (
     ENGLISH,
     Taught,
@@ -347,3 +350,118 @@ async def test_many_fusions_leave_a_record_that_still_fits_its_field() -> None:
 
     assert await problems(mind.memory) == []
     assert len(await all_entities(mind.memory)) < len(names)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param("Acme Corp", "ＡＣＭＥ　Ｃｏｒｐ", id="full-width"),
+        pytest.param("Wei Zhang", "wei  ZHANG", id="case-and-spacing"),
+        pytest.param("张伟", "張偉", id="traditional"),
+        pytest.param("臺灣大學", "台湾大学", id="simplified"),
+        pytest.param("李小龙", "李 小龙", id="chinese-spacing"),
+        pytest.param("iPhone 15", "ｉＰｈｏｎｅ　１５", id="full-width-digits"),
+    ],
+)
+async def test_variants_of_writing_are_one_name_and_need_no_model(first: str, second: str) -> None:
+    mind = taught()
+    await mind.learn(f"{first} is here.", types={first: "Entity"}, session_id="s")
+
+    await mind.learn(f"{second} is gone.", types={second: "Entity"}, session_id="s")
+
+    assert mind.llm.asked("EntityDuplication") == []
+    assert {name: each.mention_count for name, each in (await all_entities(mind.memory)).items()} == {first: 2}
+
+
+class Island(BaseModel):
+    """An island."""
+
+
+class ProgrammingLanguage(BaseModel):
+    """A programming language."""
+
+
+async def namesakes(mind: Taught) -> list[Entity]:
+    found = [each async for each in mind.memory.objects(ENTITY_COLLECTION, "ann") if isinstance(each, Entity)]
+    return sorted(found, key=lambda each: (each.name, each.obj_type, each.content))
+
+
+async def test_java_the_island_and_java_the_language_stay_two_in_one_text_and_in_several() -> None:
+    mind = taught(entity_types=[Island, ProgrammingLanguage])
+    mind.llm.replies["EntityExtraction"] = {
+        "entities": [{"name": "Java", "type": "Island"}, {"name": "Java", "type": "ProgrammingLanguage"}]
+    }
+    await mind.memory.add_memory(EpisodeType.DOCUMENT, "ann", "On Java she taught Java.")
+
+    for kind, text in (("Island", "Java has volcanoes."), ("ProgrammingLanguage", "Java has classes.")):
+        mind.llm.replies["EntityDuplication"] = {"duplicates": []}
+        mind.llm.replies["EntityExtraction"] = entities({"Java": kind})
+        mind.llm.replies["RelationExtraction"] = facts(("Java", "has", "Java", text))
+        await mind.memory.add_memory(EpisodeType.DOCUMENT, "ann", text)
+
+    found = await namesakes(mind)
+    told = await all_relations(mind.memory)
+    assert [(each.name, each.obj_type, each.mention_count) for each in found] == [
+        ("Java", "Island", 2),
+        ("Java", "ProgrammingLanguage", 2),
+    ]
+    assert told["Java has volcanoes."].lhs == found[0].uuid
+    assert told["Java has classes."].lhs == found[1].uuid
+
+
+async def test_java_the_language_is_not_fused_with_the_island_even_if_the_model_says_so() -> None:
+    mind = taught(entity_types=[Island, ProgrammingLanguage])
+    await mind.learn("Java has volcanoes.", types={"Java": "Island"})
+    await mind.learn("Java has classes.", types={"Java": "ProgrammingLanguage"}, same={})
+
+    update = await mind.learn("Java.", types={"Java": "Island"}, same={"Java": ["Java"]})
+
+    assert update.removed_entity == set()
+    assert {each.obj_type: each.mention_count for each in await namesakes(mind)} == {
+        "Island": 2,
+        "ProgrammingLanguage": 1,
+    }
+
+
+async def two_of_one_name() -> Taught:
+    """Return a memory that knows two people called Wei Zhang, by their employers."""
+    mind = taught()
+    for employer in ("Baidu", "Tencent"):
+        await mind.learn(
+            f"Wei Zhang works at {employer}.",
+            types={"Wei Zhang": "Human", employer: "Entity"},
+            said=[("Wei Zhang", "works at", employer, f"Wei Zhang works at {employer}.")],
+            same={},
+            summaries={"Wei Zhang": f"He works at {employer}."},
+        )
+    return mind
+
+
+async def test_two_people_of_one_name_with_different_employers_stay_two() -> None:
+    mind = await two_of_one_name()
+
+    people = [each for each in await namesakes(mind) if each.name == "Wei Zhang"]
+
+    told = await all_relations(mind.memory)
+    assert [each.content for each in people] == ["He works at Baidu.", "He works at Tencent."]
+    assert told["Wei Zhang works at Baidu."].lhs == people[0].uuid
+    assert told["Wei Zhang works at Tencent."].lhs == people[1].uuid
+    assert told["Wei Zhang works at Baidu."].superseded_by == []
+
+
+@pytest.mark.parametrize(("employer", "number"), [("Baidu", 0), ("Tencent", 1)])
+async def test_of_two_of_one_name_the_one_with_a_neighbour_in_the_text_is_meant_without_an_answer(
+    employer: str, number: int
+) -> None:
+    mind = await two_of_one_name()
+    mind.llm.replies |= {
+        "EntityExtraction": entities({"Wei Zhang": "Human", employer: "Entity"}),
+        "RelationExtraction": facts(("Wei Zhang", "leads a team at", employer, "He leads a team.")),
+        "EntityDuplication": {"duplicates": []},
+    }
+
+    await mind.memory.add_memory(EpisodeType.DOCUMENT, "ann", f"Wei Zhang leads a team at {employer}.")
+
+    people = [each for each in await namesakes(mind) if each.name == "Wei Zhang"]
+    assert [each.mention_count for each in people] == ([2, 1] if number == 0 else [1, 2])
+    assert (await all_relations(mind.memory))["He leads a team."].lhs == people[number].uuid

@@ -104,7 +104,8 @@ def resolve_names(
     """Settle each name that code can settle; return the rest as cases for the model.
 
     A stored entity of the same name and a compatible type is the same without a model if it is a speaker, or shares a
-    neighbour or the session with the text. Otherwise it is asked about, and no answer means the same.
+    neighbour or the session with the text. Otherwise it is asked about, and no answer means the same; of several, the
+    first of those that share something with the text.
     """
     speaking = {normalise_name(speaker.name) for speaker in speakers}
     settled: list[Entity | None] = []
@@ -123,6 +124,7 @@ def resolve_names(
         ]
         only_one = certain[:1] if len(fitting) == 1 or normalise_name(mention.name) in speaking else []
         settled.append(only_one[0] if only_one else None)
+        fitting.sort(key=lambda entity: entity not in certain)
         pool = [*fitting, *(entity for entity in same_name if entity not in fitting), *known.similar[number]]
         if only_one or not pool:
             continue
