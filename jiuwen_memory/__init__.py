@@ -32,6 +32,8 @@ from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
 )
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.identities import UnmergeReport
+from jiuwen_memory.memory_core.graph.graph_memory.merging import MergePreview
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
@@ -68,6 +70,7 @@ __all__ = [
     "InProcessLocks",
     "Lease",
     "LocalEmbedding",
+    "MergePreview",
     "MilvusAUTO",
     "MilvusFLAT",
     "MilvusHNSW",
@@ -87,6 +90,7 @@ __all__ = [
     "SearchConfig",
     "TaggedWith",
     "Topic",
+    "UnmergeReport",
     "UserLocks",
     "WeightedRankConfig",
     "Words",

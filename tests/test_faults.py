@@ -10,6 +10,7 @@ import pytest
 from tests.faults.errors import run_errors
 from tests.faults.kills import run_kills
 from tests.faults.soak import run_soak
+from tests.faults.world import Deed
 
 
 @pytest.mark.slow
@@ -22,6 +23,22 @@ def test_a_writer_that_is_killed_leaves_the_graph_as_before_or_as_after(tmp_path
 @pytest.mark.slow
 def test_an_error_or_a_cancellation_anywhere_in_an_add_is_made_good_by_adding_again() -> None:
     figure = asyncio.run(run_errors(Path(), "memory", stride=17))
+
+    assert "inconsistencies 0" in figure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deed", ["merge", "unmerge"])
+def test_a_merge_or_its_end_that_is_killed_leaves_the_graph_as_before_or_as_after(tmp_path: Path, deed: Deed) -> None:
+    figure = run_kills(tmp_path, deed=deed, moments=1, stride=12)
+
+    assert "inconsistencies 0" in figure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deed", ["merge", "unmerge"])
+def test_an_error_or_a_cancellation_anywhere_in_a_merge_or_its_end_is_made_good_by_doing_it_again(deed: Deed) -> None:
+    figure = asyncio.run(run_errors(Path(), "memory", deed=deed, stride=3))
 
     assert "inconsistencies 0" in figure
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -336,3 +337,34 @@ async def test_attributes_and_type_come_back_to_whom_they_belong() -> None:
     await mind.memory.unmerge("ann", ids["Bo"])
 
     assert difference(await portrait(mind.memory), before) == []
+
+
+async def upset(memory: GraphMemory, chance: random.Random) -> None:
+    """Merge, take apart or delete something at random."""
+    deed = chance.choice(("merge", "merge", "unmerge", "unmerge", "episode", "fact"))
+    ids = [each.uuid for each in await nodes(memory)]
+    fused = [each.uuid for each in await nodes(memory) if each.merged_from]
+    episodes = sorted((each.content, each.uuid) for each in await all_episodes(memory))
+    facts = sorted((content, each.uuid) for content, each in (await all_facts(memory)).items())
+    if deed == "merge" and len(ids) > 3:
+        await memory.merge("ann", *chance.sample(ids, chance.choice((2, 3))), dry_run=False, across_types=True)
+    elif deed == "unmerge" and fused:
+        with suppress(NothingFusedError):
+            await memory.unmerge("ann", chance.choice(fused))
+    elif deed == "episode" and len(episodes) > 2:
+        await memory.delete_episode("ann", chance.choice(episodes)[1])
+    elif deed == "fact" and facts:
+        await memory.delete_relation("ann", chance.choice(facts)[1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_merges_their_ends_and_deletions_in_any_order_leave_a_graph_without_a_fault(seed: int) -> None:
+    chance = random.Random(seed)
+    memory = await random_world(chance)
+    if chance.random() < 0.5:
+        memory.llm_client = None
+
+    for _ in range(12):
+        await upset(memory, chance)
+
+        assert (await memory.check("ann")).findings == ()

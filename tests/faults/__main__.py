@@ -14,18 +14,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.faults import errors, kills, soak, two_writers
+from tests.faults.world import Deed
 
 Part = Callable[[Path, argparse.Namespace], list[str]]
 
 
 def _kills(folder: Path, options: argparse.Namespace) -> list[str]:
-    return [kills.run_kills(folder, moments=options.kills, stride=options.stride, jobs=options.jobs, seed=options.seed)]
+    size = {"moments": options.kills, "stride": options.stride, "jobs": options.jobs, "seed": options.seed}
+    deeds: tuple[Deed, ...] = ("add", "merge", "unmerge")
+    return [kills.run_kills(folder / deed, deed=deed, **size) for deed in deeds]
 
 
 def _errors(folder: Path, options: argparse.Namespace) -> list[str]:
+    places: tuple[errors.Place, ...] = ("memory", "lite")
+    deeds: tuple[Deed, ...] = ("add", "merge", "unmerge")
     return [
-        asyncio.run(errors.run_errors(folder / "memory", "memory", stride=options.stride)),
-        asyncio.run(errors.run_errors(folder / "lite", "lite", stride=options.stride)),
+        asyncio.run(errors.run_errors(folder / place / deed, place, deed=deed, stride=options.stride))
+        for place in places
+        for deed in deeds
     ]
 
 

@@ -1,4 +1,4 @@
-"""An error at every call to store, model and embedder, and a cancellation at every await, of one add.
+"""An error at every call to store, model and embedder, and a cancellation at every await, of one add (merge, unmerge).
 
 After each, the graph is as before the add or as after it, the check finds nothing, and doing the add again (or
 `resume`, where the input was kept) gives the graph of an undisturbed run.
@@ -28,7 +28,7 @@ from jiuwen_memory.errors import (
 )
 from jiuwen_memory.foundation.locks import held_users
 from tests.faults.hooks import Hooks, When, do_nothing, hook_up
-from tests.faults.world import DIM, LAST, USER, Snapshot, lite_config, open_world, snapshot, tell, tell_before
+from tests.faults.world import DIM, USER, Deed, Snapshot, do, lite_config, open_world, snapshot, tell_before
 
 Kind = Literal["transient", "lasting", "cancelled", "step"]
 Place = Literal["memory", "lite"]
@@ -93,7 +93,8 @@ def failure_of(call: str) -> JiuwenMemoryError:
 class Worlds:
     """Worlds that know all but the last text, in this process or on disk."""
 
-    def __init__(self, place: Place, folder: Path) -> None:
+    def __init__(self, place: Place, folder: Path, deed: Deed = "add") -> None:
+        self.deed: Deed = deed
         self._place = place
         self._folder = folder
         self._numbers = count()
@@ -101,7 +102,7 @@ class Worlds:
     async def prepare(self) -> None:
         if self._place == "lite":
             async with open_world(lite_config(self._folder / "prepared")) as memory:
-                await tell_before(memory)
+                await tell_before(memory, self.deed)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[tuple[GraphMemory, Hooks]]:
@@ -115,7 +116,7 @@ class Worlds:
         hooks = hook_up(memory)
         async with memory:
             if self._place == "memory":
-                await tell_before(memory)
+                await tell_before(memory, self.deed)
             yield memory, hooks
         if self._place == "lite":
             await asyncio.to_thread(shutil.rmtree, folder)
@@ -136,7 +137,7 @@ async def undisturbed(worlds: Worlds) -> Undisturbed:
     async with worlds.open() as (memory, hooks):
         before = await snapshot(memory)
         hooks.hook = lambda call, when: calls.append(call) if when == "before" else None
-        await tell(memory, LAST)
+        await do(memory, worlds.deed)
         hooks.hook = do_nothing
         return Undisturbed(before, await snapshot(memory), tuple(calls))
 
@@ -146,33 +147,34 @@ async def try_fault(fault: Fault, run: Undisturbed, worlds: Worlds) -> Outcome:
     async with worlds.open() as (memory, hooks):
         injector = Injector(fault)
         hooks.hook = injector.hook
-        state = await _add(memory, injector)
+        state = await _add(memory, injector, worlds.deed)
         hooks.hook = do_nothing
 
         wrong = await _look(memory, run, state)
         if fault.resumed:
             wrong += [f"resumed with {each.error}" for each in await memory.resume(USER) if each.error]
         else:
-            await tell(memory, LAST)
+            await do(memory, worlds.deed)
         wrong += await _look(memory, run, "degraded" if state == "degraded" else "untouched")
         if any(user == USER and store == memory.db_backend.identity for store, user in held_users()):
             wrong.append("the user's lock is still held")
     return Outcome(fault, injector.call, state, tuple(wrong))
 
 
-async def _add(memory: GraphMemory, injector: Injector) -> State:
-    injector.task = asyncio.ensure_future(tell(memory, LAST))
+async def _add(memory: GraphMemory, injector: Injector, deed: Deed) -> State:
+    task = asyncio.ensure_future(do(memory, deed))
+    injector.task = task
     if injector.fault.kind == "step":
         for _ in range(injector.fault.number):
             await asyncio.sleep(0)
         injector.task.cancel()
     try:
-        update = await asyncio.shield(injector.task)
+        warnings = await asyncio.shield(task)
     except JiuwenMemoryError as error:
-        return "raised" if isinstance(error, StoreError) else "kept"
+        return "kept" if deed == "add" and not isinstance(error, StoreError) else "raised"
     except asyncio.CancelledError:
         return "cancelled"
-    return "degraded" if update.warnings else "untouched"
+    return "degraded" if warnings else "untouched"
 
 
 async def _look(memory: GraphMemory, run: Undisturbed, state: str) -> list[str]:
@@ -198,14 +200,14 @@ async def _look(memory: GraphMemory, run: Undisturbed, state: str) -> list[str]:
     return wrong
 
 
-def every_fault(run: Undisturbed, place: Place) -> list[Fault]:
+def every_fault(run: Undisturbed, place: Place, deed: Deed) -> list[Fault]:
     """Return every error and cancellation at a call, those that keep the input with both ways to do it again."""
     faults = []
     for number, call in enumerate(run.calls):
         is_store = _service(call) == "store"
         moments: tuple[When, ...] = ("before", "after") if is_store else ("before",)
         faults += [Fault(kind, number, when) for kind in ("transient", "lasting", "cancelled") for when in moments]
-        if not is_store and place == "memory":
+        if not is_store and place == "memory" and deed == "add":
             faults.append(Fault("lasting", number, resumed=True))
     return faults
 
@@ -222,24 +224,25 @@ async def every_step(run: Undisturbed, worlds: Worlds, *, stride: int = 1) -> li
     raise AssertionError("unreachable")
 
 
-async def run_errors(folder: Path, place: Place, *, stride: int = 1) -> str:
+async def run_errors(folder: Path, place: Place, *, deed: Deed = "add", stride: int = 1) -> str:
     """Let everything fail once, and return the figure; an inconsistency is an error that lists them all.
 
     With a stride, only every so many calls and steps.
     """
     logging.disable(logging.CRITICAL)
-    worlds = Worlds(place, folder)
+    worlds = Worlds(place, folder, deed)
     await worlds.prepare()
     run = await undisturbed(worlds)
-    outcomes = await _side_by_side(every_fault(run, place)[::stride], run, worlds)
+    outcomes = await _side_by_side(every_fault(run, place, deed)[::stride], run, worlds)
     outcomes += await every_step(run, worlds, stride=stride) if place == "memory" else []
     kinds = Counter(each.fault.kind for each in outcomes)
     states = Counter(each.state for each in outcomes)
     bad = [each for each in outcomes if each.wrong]
     figure = (
-        f"errors ({place}): in an add of {len(run.calls)} calls {kinds['transient']} failed once, {kinds['lasting']} "
-        f"for good, {kinds['cancelled']} cancelled at a call, {kinds['step']} at a step of the event loop; the add was "
-        f"unharmed or tried again {states['untouched']}, degraded {states['degraded']}, raised {states['raised']}, "
+        f"errors ({place}): in one {deed} of {len(run.calls)} calls {kinds['transient']} failed once, "
+        f"{kinds['lasting']} for good, {kinds['cancelled']} cancelled at a call, "
+        f"{kinds['step']} at a step of the event loop; it was unharmed or tried again "
+        f"{states['untouched']}, degraded {states['degraded']}, raised {states['raised']}, "
         f"raised and kept its input {states['kept']}, cancelled {states['cancelled']}; inconsistencies {len(bad)}"
     )
     if bad:

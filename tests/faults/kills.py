@@ -25,9 +25,10 @@ from typing import Any, Final, Literal
 
 from jiuwen_memory import GraphMemory
 from tests.faults.hooks import HookedStore, When
-from tests.faults.world import LAST, USER, Snapshot, lite_config, open_world, snapshot, tell, tell_before
+from tests.faults.world import USER, Snapshot, do, lite_config, open_world, snapshot, tell_before
+from tests.faults.world import Deed as Disturbed
 
-Deed = Literal["add", "recover"]
+Deed = Disturbed | Literal["recover"]
 Level = Literal["store", "request"]
 
 # A server that has imported everything and opened nothing forks each process: a fresh one costs milliseconds.
@@ -55,6 +56,7 @@ class Kill:
 class Undisturbed:
     """What an add without faults does: the graph before and after it, its calls, its seconds, the stores on disk."""
 
+    deed: Disturbed
     prepared: Path
     journalled: Path
     before: Snapshot
@@ -125,7 +127,10 @@ async def _counted_memory(folder: Path, kill: Kill | None) -> tuple[GraphMemory,
 
 
 async def _do(memory: GraphMemory, deed: Deed) -> None:
-    await (tell(memory, LAST) if deed == "add" else memory.recover())
+    if deed == "recover":
+        await memory.recover()
+    else:
+        await do(memory, deed)
 
 
 def _victim(folder: Path, link: Connection, kill: Kill | None, deed: Deed) -> None:
@@ -162,7 +167,7 @@ async def _mend(folder: Path, run: Undisturbed, *, acknowledged: bool) -> tuple[
         if found != run.after and (acknowledged or state == "finished"):
             wrong.append(f"lost: {found.difference(run.after)}")
         wrong += await _findings(memory)
-        await tell(memory, LAST)
+        await do(memory, run.deed)
         again = await snapshot(memory)
         if again != run.after:
             wrong.append(f"after adding again: {again.difference(run.after)}")
@@ -179,16 +184,16 @@ async def _findings(memory: GraphMemory) -> list[str]:
     return [*map(str, report.findings), *left]
 
 
-def undisturbed(folder: Path) -> Undisturbed:
+def undisturbed(folder: Path, deed: Disturbed) -> Undisturbed:
     """Prepare the stores on disk, and do the add once without a fault."""
     prepared, journalled, scratch = folder / "prepared", folder / "journalled", folder / "scratch"
 
     async def prepare() -> Snapshot:
         async with open_world(lite_config(prepared)) as memory:
-            await tell_before(memory)
+            await tell_before(memory, deed)
             return await snapshot(memory)
 
-    async def do(place: Path, deed: Deed) -> tuple[Snapshot, dict[tuple[Deed, Level], int]]:
+    async def run(place: Path, deed: Deed) -> tuple[Snapshot, dict[tuple[Deed, Level], int]]:
         memory, counted = await _counted_memory(place, None)
         await _do(memory, deed)
         calls = {(deed, level): each.calls for level, each in counted.items()}
@@ -198,22 +203,22 @@ def undisturbed(folder: Path) -> Undisturbed:
 
     before = asyncio.run(prepare())
     shutil.copytree(prepared, scratch)
-    after, calls = asyncio.run(do(scratch, "add"))
+    after, calls = asyncio.run(run(scratch, deed))
     shutil.rmtree(scratch)
     shutil.copytree(prepared, scratch)
-    seconds = _killed(scratch, kill=None, deed="add", delay=math.inf) or 0.0
+    seconds = _killed(scratch, kill=None, deed=deed, delay=math.inf) or 0.0
     # A store whose plan is in the journal and nothing of it in the graph: what a recovery begins with.
     shutil.copytree(prepared, journalled)
-    _killed(journalled, kill=Kill("store", _number_of_put(folder, prepared), "after"), deed="add")
+    _killed(journalled, kill=Kill("store", _number_of_put(folder, prepared, deed), "after"), deed=deed)
     shutil.rmtree(scratch)
     shutil.copytree(journalled, scratch)
-    recovered, more = asyncio.run(do(scratch, "recover"))
+    recovered, more = asyncio.run(run(scratch, "recover"))
     if recovered != after:
         raise RuntimeError(f"The recovery of a journalled add differs: {recovered.difference(after)}")
-    return Undisturbed(prepared, journalled, before, after, calls | more, seconds)
+    return Undisturbed(deed, prepared, journalled, before, after, calls | more, seconds)
 
 
-def _number_of_put(folder: Path, prepared: Path) -> int:
+def _number_of_put(folder: Path, prepared: Path, deed: Disturbed) -> int:
     place = folder / "counting"
     shutil.copytree(prepared, place)
     names: list[str] = []
@@ -223,7 +228,7 @@ def _number_of_put(folder: Path, prepared: Path) -> int:
         store = memory.db_backend
         assert isinstance(store, HookedStore)
         store.hooks.hook = lambda call, when: names.append(call) if when == "before" else None
-        await tell(memory, LAST)
+        await do(memory, deed)
         await memory.close()
 
     asyncio.run(listen())
@@ -261,14 +266,14 @@ def _killed(folder: Path, *, kill: Kill | None, deed: Deed, delay: float = 0.0) 
 
 def cycle(folder: Path, run: Undisturbed, *, kill: Kill | None, delay: float = 0.0) -> Result:
     """Kill a process in a copy of the store, and let a fresh one look at what is left."""
-    deed: Deed = kill.deed if kill else "add"
-    shutil.copytree(run.prepared if deed == "add" else run.journalled, folder)
+    deed: Deed = kill.deed if kill else run.deed
+    shutil.copytree(run.journalled if deed == "recover" else run.prepared, folder)
     done = _killed(folder, kill=kill, deed=deed, delay=delay)
     ours, theirs = _processes.Pipe()
     process = _processes.Process(target=_surviving, args=(folder, theirs, run, done is not None))
     process.start()
     theirs.close()
-    where = f"{kill.deed} {kill.level} {kill.when} {kill.number}" if kill else f"add after {delay * 1000:.0f} ms"
+    where = f"{kill.deed} {kill.level} {kill.when} {kill.number}" if kill else f"{deed} after {delay * 1000:.0f} ms"
     try:
         state, wrong = ours.recv()
     except EOFError:
@@ -289,13 +294,15 @@ def every_call(run: Undisturbed) -> list[Kill]:
     return kills
 
 
-def run_kills(folder: Path, *, moments: int, stride: int = 1, jobs: int = 2, seed: int = 1) -> str:
+def run_kills(
+    folder: Path, *, deed: Disturbed = "add", moments: int, stride: int = 1, jobs: int = 2, seed: int = 1
+) -> str:
     """Kill at so many random moments and at every call, and return the figure; an inconsistency is an error.
 
     With a stride, only at every so many calls.
     """
     logging.disable(logging.CRITICAL)
-    run = undisturbed(folder)
+    run = undisturbed(folder, deed)
     chance = random.Random(seed)
     listed: list[tuple[Kill | None, float]] = [(None, chance.uniform(0, 1.2 * run.seconds)) for _ in range(moments)]
     listed += [(kill, 0.0) for kill in every_call(run)[::stride]]
@@ -311,8 +318,8 @@ def run_kills(folder: Path, *, moments: int, stride: int = 1, jobs: int = 2, see
     states = Counter(each.state for each in results)
     bad = [each for each in results if each.wrong]
     figure = (
-        f"kills: {len(results)} ({moments} at random moments of {1.2 * run.seconds:.2f} s, {len(results) - moments} at "
-        f"store calls and requests, recovery included); "
+        f"kills ({deed}): {len(results)} ({moments} at random moments of {1.2 * run.seconds:.2f} s, "
+        f"{len(results) - moments} at store calls and requests, recovery included); "
         f"found as before {states['before']}, finished by recovery {states['finished']}, "
         f"complete {states['after'] + states['acknowledged']} (of these acknowledged {states['acknowledged']}); "
         f"inconsistencies {len(bad)}; {seconds:.2f} s each"

@@ -6,11 +6,11 @@ The last text makes two stored people one: it adds, updates and removes entities
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jiuwen_memory import (
     ENTITY_COLLECTION,
@@ -28,6 +28,7 @@ from jiuwen_memory.testing.llm import Answer
 from tests.memory_support import MAY, Fact, all_episodes, entities, facts
 
 USER: Final = "ann"
+Deed = Literal["add", "merge", "unmerge"]
 DIM: Final = 64
 
 
@@ -94,16 +95,24 @@ def scripted_model(**options: float) -> FakeLLM:
             "RelationExtraction": lambda prompt: facts(*_said(prompt).facts),
             "EntityDuplication": same_as(_all_said("same")),
             "RelationVerdicts": verdicts(contradicts=_all_said("contradicts")),
-            "EntitySummaries": lambda prompt: by_name(_said(prompt).summaries)(prompt),
+            "EntitySummaries": lambda prompt: by_name(_summaries(prompt))(prompt),
             "RelevantFacts": _sensible,
         },
         **options,
     )
 
 
+def _text(prompt: FakePrompt) -> str:
+    return prompt.text.rsplit("<text>", 1)[-1].split("</text>")[0].strip()
+
+
 def _said(prompt: FakePrompt) -> Said:
-    text = prompt.text.rsplit("<text>", 1)[-1].split("</text>")[0].strip()
-    return TEXTS[text]
+    return TEXTS[_text(prompt)]
+
+
+def _summaries(prompt: FakePrompt) -> Mapping[str, str]:
+    """Return the summaries of a text, or those of a merge and its end, which are asked for with several texts."""
+    return TEXTS[_text(prompt)].summaries if _text(prompt) in TEXTS else {"Tom Orr": "A pilot.", "Thomas": "A man."}
 
 
 def _all_said(what: str) -> dict[str, Any]:
@@ -137,10 +146,23 @@ async def tell(memory: GraphMemory, text: str) -> GraphMemUpdate:
     return await memory.add_memory(EpisodeType.DOCUMENT, USER, text, reference_time=said, session_id="s")
 
 
-async def tell_before(memory: GraphMemory) -> None:
-    """Add everything but the last text."""
-    for text in BEFORE:
+async def tell_before(memory: GraphMemory, deed: Deed = "add") -> None:
+    """Add everything but the last text; where a merge is to be undone, that text too, which makes two people one."""
+    for text in TEXTS if deed == "unmerge" else BEFORE:
         await tell(memory, text)
+
+
+async def do(memory: GraphMemory, deed: Deed) -> Sequence[str]:
+    """Do what is to be disturbed, unless it is done already, and return its warnings."""
+    if deed == "add":
+        return (await tell(memory, LAST)).warnings
+    nodes = [each async for each in memory.objects(ENTITY_COLLECTION, USER) if isinstance(each, Entity)]
+    people = {each.name: each for each in nodes}
+    if deed == "merge" and "Thomas" in people:
+        return (await memory.merge(USER, people["Tom Orr"].uuid, people["Thomas"].uuid, dry_run=False)).warnings
+    if deed == "unmerge" and people["Tom Orr"].merged_from:
+        return (await memory.unmerge(USER, people["Tom Orr"].uuid)).warnings
+    return ()
 
 
 Row = tuple[object, ...]
