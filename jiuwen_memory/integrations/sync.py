@@ -147,6 +147,8 @@ class SyncGraphMemory:
     delete_episode = _blocking(GraphMemory.delete_episode)
     delete_relation = _blocking(GraphMemory.delete_relation)
     delete_user = _blocking(GraphMemory.delete_user)
+    merge = _blocking(GraphMemory.merge)
+    unmerge = _blocking(GraphMemory.unmerge)
     get = _blocking(GraphMemory.get)
     objects = _blocking_items(GraphMemory.objects)
     pending = _blocking(GraphMemory.pending)

@@ -289,7 +289,7 @@ async def _ask_summaries(tellings: Sequence[_Telling], services: DeletionService
 
 def _case(telling: _Telling, services: DeletionServices) -> SummaryCase:
     """Return the question; attributes are not asked for, they are as recorded."""
-    case = resolve_case(telling.retold, strategy=services.strategy, fields={})
+    case = resolve_case(telling.retold, strategy=services.strategy, kind=None)
     return replace(case, summary=telling.before, absorbed=telling.absorbed)
 
 
