@@ -70,6 +70,9 @@ class AddMemStrategy(BaseModel):
         summary_target: length an entity's summary aims at, in characters (twice that for people).
         merge_entities: fuse stored entities that turn out to be one; new mentions find their entity either way.
         merge_relations: ask whether new facts repeat or contradict stored ones.
+        max_retired: facts that one text may end by contradicting them; more are refused, with a warning.
+        max_co_occurs: links between facts first learnt from one text, at most (0: none).
+        temporal_spine: link each episode of a session to the next one in time.
         merge_filter: ask which facts still make sense after entities were fused.
         chunk_tokens: the longest text of one model call; longer inputs are split.
         batch_items: entities per question for summaries.
@@ -97,6 +100,9 @@ class AddMemStrategy(BaseModel):
     merge_entities: bool = True
     merge_relations: bool = True
     merge_filter: bool = True
+    max_retired: int = Field(default=10, ge=0)
+    max_co_occurs: int = Field(default=0, ge=0, le=1000)
+    temporal_spine: bool = False
     chunk_tokens: int = Field(default=2000, ge=50, le=100_000)
     batch_items: int = Field(default=20, ge=1, le=200)
     judge_items: int = Field(default=20, ge=1, le=200)

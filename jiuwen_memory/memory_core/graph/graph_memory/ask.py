@@ -24,6 +24,7 @@ from jiuwen_memory.memory_core.graph.extraction.values import (
 )
 from jiuwen_memory.memory_core.graph.graph_memory.merge_records import fits_document
 from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import (
+    holds_already,
     is_repeat,
     joined_facts,
     summary_target,
@@ -129,7 +130,7 @@ async def ask_summaries(
 ) -> dict[str, Summary]:
     """Return new summaries by entity; an entity of which the text only repeats what is known is not asked about."""
     repeated = {
-        relation.uuid for relation, stored in zip(relations, candidates, strict=True) if is_repeat(relation, stored)
+        relation.uuid for relation, stored in zip(relations, candidates, strict=True) if holds_already(relation, stored)
     }
     absorbed = {merge.target.uuid: merge.absorbed for merge in identity.merges}
     nodes: list[Entity] = []

@@ -14,7 +14,9 @@ from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, E
 from jiuwen_memory.foundation.text import cut_bytes
 from jiuwen_memory.foundation.timepoint import format_seconds
 from jiuwen_memory.memory_core.graph.graph_memory.fusing import LABELS_KEPT, newest
+from jiuwen_memory.memory_core.graph.graph_memory.spine import put_healed
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
+from jiuwen_memory.memory_core.graph.graph_memory.tellings import without_tellings
 from jiuwen_memory.memory_core.graph.graph_memory.traces import (
     Evidence,
     Traces,
@@ -186,9 +188,10 @@ def _with_links(graph: Graph, gone: Gone) -> frozenset[str]:
 
 
 def put_episodes(draft: Draft, scene: Scene) -> None:
-    """Drop what goes, and the ids of what goes from the episodes that stay."""
+    """Drop what goes, and the ids of what goes from the episodes that stay; the spine closes where one is gone."""
     for uuid in scene.gone.all:
         draft.remove(uuid)
+    put_healed(draft, scene.graph.relations.values(), scene.gone.episodes)
     for episode in draft.all(Episode):
         kept = [uuid for uuid in episode.entities if uuid not in scene.gone.entities]
         if len(kept) < len(episode.entities):
@@ -241,6 +244,7 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
     if not cut:
         changes["qualifiers"] = kept_entries(relation.qualifiers, evidence.tells)
         changes |= _untold_times(relation, evidence, Evidence(episode_texts(lost)))
+        changes |= without_tellings(relation, [each.uuid for each in lost])
     return relation.revise(**changes)
 
 

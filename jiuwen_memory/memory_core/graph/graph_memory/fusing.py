@@ -15,6 +15,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.merge_records import (
     record_of,
     with_facts,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.periods import are_apart
 from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
 from jiuwen_memory.memory_core.graph.graph_memory.resolve import FACT_SELF
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft, Identity, KnownRelations, Merge
@@ -150,7 +151,12 @@ def _filled(before: Relation, after: Relation) -> tuple[str, ...]:
 
 
 def _is_twin(first: Relation, second: Relation) -> bool:
-    return first.uuid != second.uuid and first.kind == second.kind and is_same_fact(first, second)
+    return (
+        first.uuid != second.uuid
+        and first.kind == second.kind
+        and is_same_fact(first, second)
+        and not are_apart(first, second)
+    )
 
 
 def folded(kept: Relation, other: Relation) -> Relation:

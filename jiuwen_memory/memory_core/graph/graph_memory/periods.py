@@ -16,7 +16,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 class LooseEnds:
     """Stored objects that may refer to facts which a plan folds, drops or dates anew.
 
-    `facts` are superseded ones, `superseding` what supersedes them, `links` and `entities` name the facts.
+    `facts` are superseded ones, `superseding` what supersedes them, `links` and `entities` name the facts, or are the
+    ends of new ones.
     """
 
     facts: tuple[Relation, ...] = ()
@@ -25,8 +26,11 @@ class LooseEnds:
     entities: tuple[Entity, ...] = ()
 
 
-def resolve_loose_ends(draft: Draft, loose: LooseEnds) -> None:
-    """Let everything that named a folded fact name the one it became part of, and work out anew which facts ended."""
+def resolve_loose_ends(draft: Draft, loose: LooseEnds, *, limit: int) -> None:
+    """Let everything that named a folded fact name the one it became part of, and work out anew which facts ended.
+
+    The ends of a new fact list it, `limit` relations each at most.
+    """
     for stored in (*loose.facts, *loose.superseding, *loose.links, *loose.entities):
         draft.know(stored)
     for relation in draft.all(Relation):
@@ -34,9 +38,11 @@ def resolve_loose_ends(draft: Draft, loose: LooseEnds) -> None:
             _put_link(draft, relation)
         elif relation.superseded_by:
             _put_period(draft, relation)
+    new = [each for each in draft.all(Relation) if each.kind == "fact" and not draft.is_stored(each.uuid)]
     for entity in draft.all(Entity):
-        relations = [uuid for uuid in entity.relations if not draft.is_removed(uuid)]
-        draft.put(entity.revise(relations=relations))
+        listed = [uuid for uuid in entity.relations if not draft.is_removed(uuid)]
+        own = [each.uuid for each in new if entity.uuid in (each.lhs, each.rhs)]
+        draft.put(entity.revise(relations=list(dict.fromkeys([*listed, *own]))[-limit:]))
 
 
 def _put_period(draft: Draft, relation: Relation) -> None:
@@ -55,6 +61,17 @@ def _put_link(draft: Draft, link: Relation) -> None:
         draft.remove(link.uuid)
     else:
         draft.put(link.revise(lhs=lhs, rhs=rhs))
+
+
+def are_apart(first: Relation, second: Relation) -> bool:
+    """Tell whether two relations of one fact are periods of their own: one was replaced before the other begins."""
+    return any(
+        bool(one.superseded_by)
+        and one.valid_until is not None
+        and other.valid_since is not None
+        and one.valid_until <= other.valid_since
+        for one, other in ((first, second), (second, first))
+    )
 
 
 def with_right_period(relation: Relation, superseding: Sequence[Relation]) -> Relation:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.memory_core.graph.graph_memory import ask, fusing, periods, recall, resolve, type_rules
+from jiuwen_memory.memory_core.graph.graph_memory import (
+    ask,
+    fusing,
+    periods,
+    recall,
+    resolve,
+    rivals,
+    spine,
+    type_rules,
+)
 from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
@@ -39,6 +48,10 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         ask.ask_relation_verdicts(source, relations, candidates=candidates, services=services),
         ask.ask_relation_filter(identity.merges, rewired, services),
     )
+    judged = postprocess.resolve_judged(relations, candidates, verdicts)
+    against, beside = await together(
+        rivals.recall_rivals(judged, request.user_id, services), spine.recall_spine(request, services)
+    )
     draft = postprocess.assemble_draft(
         postprocess.Pieces(
             episode=episode,
@@ -46,13 +59,16 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
             relations=relations,
             known=stored,
             rewired=rewired,
-            candidates=candidates,
-            verdicts=verdicts,
+            judged=judged,
+            rivals=against,
+            spine=beside,
             kept=kept,
             summaries=summaries,
         ),
         services.storage,
+        services.strategy,
     )
-    periods.resolve_loose_ends(draft, await recall.recall_loose_ends(draft, request.user_id, services.store))
+    loose = await recall.recall_loose_ends(draft, request.user_id, services.store)
+    periods.resolve_loose_ends(draft, loose, limit=services.storage.relations)
     draft.warnings.extend(placed.warnings)
     return draft.update()

@@ -366,16 +366,17 @@ def _of_type(objects: Sequence[BaseGraphObject], kind: type[Object]) -> list[Obj
 
 
 async def recall_loose_ends(draft: Draft, user_id: str, store: GraphStore) -> LooseEnds:
-    """Return what refers to facts that the draft folds, drops or dates anew; most texts do none of that."""
+    """Return what refers to facts that the draft folds, drops, parts or dates anew; most texts do none of that."""
     disturbed = draft.disturbed()
-    if not disturbed:
+    unread = {end for relation in draft.all(Relation) if relation.kind == "fact" for end in draft.unread_ends(relation)}
+    if not (disturbed or unread):
         return LooseEnds()
     ids = [relation.uuid for relation in disturbed]
     ends = list(dict.fromkeys(end for relation in disturbed for end in (relation.lhs, relation.rhs)))
     facts, links, entities = await together(
         _relations_where(_touching(ends) & lt("expired_at", OPEN_END), user_id, store),
         _relations_where(eq("ends", "relation") & (in_list("lhs", ids) | in_list("rhs", ids)), user_id, store),
-        store.query(ENTITY_COLLECTION, user=filter_user(user_id), ids=ends, consistency="strong"),
+        store.query(ENTITY_COLLECTION, user=filter_user(user_id), ids=[*ends, *unread], consistency="strong"),
     )
     known = {each.uuid for each in facts}
     named = {uuid for each in (*facts, *draft.all(Relation)) for uuid in each.superseded_by}

@@ -214,6 +214,16 @@ class Draft:
             uuid = self._heirs[uuid]
         return uuid
 
+    def is_stored(self, uuid: str) -> bool:
+        """Tell whether there is a stored object of this id, whatever becomes of it."""
+        return uuid in self._stored
+
+    def unread_ends(self, relation: Relation) -> list[str]:
+        """Return the ends of a new relation that the draft does not know."""
+        if relation.uuid in self._stored:
+            return []
+        return [end for end in (relation.lhs, relation.rhs) if end not in self._current]
+
     def is_removed(self, uuid: str) -> bool:
         """Tell whether a stored object is dropped."""
         return uuid in self._stored and uuid not in self._current
@@ -224,6 +234,7 @@ class Draft:
             before
             for uuid, before in self._stored.items()
             if isinstance(before, Relation)
+            and before.kind == "fact"
             and (self.is_removed(uuid) or _begins(self._current[uuid]) != before.valid_since)
         ]
 
