@@ -98,6 +98,7 @@ async def test_a_life_told_out_of_order_is_held_the_same(seed: int) -> None:
     await assert_is_true_without_the_forgotten(memory, episodes)
 
 
+@pytest.mark.slow
 async def test_a_life_is_held_the_same_by_milvus_lite(tmp_path: Path) -> None:
     config = GraphConfig(uri=str(tmp_path / "life.db"), embed_dim=64)
 

@@ -6,6 +6,8 @@
 - **A fact is right** if its ends are entities that stand for the ends of a claim of the episodes read, in either
   direction, and its sentence has one of the claim's signs. A second row for one claim counts as right for precision
   if it is another period, as the claims of a slot may have, else as wrong.
+- **A fact is right in its words** if its ends only have a name of the claim's ends: what was lost by fusing or doubling
+  entities is left out of account.
 - **Recall** counts the things and claims found, over those that the episodes read tell of.
 """
 
@@ -50,22 +52,33 @@ class Score:
         )
 
 
-def score_graph(held: Mapping[str, Any]) -> tuple[Score, Score]:
-    """Return the scores of entities and facts of a report that `read_life` has kept."""
+def score_graph(held: Mapping[str, Any]) -> tuple[Score, Score, Score]:
+    """Return the scores of entities, facts, and facts in their words, of a report that `read_life` has kept."""
     read = CHAPTERS[: held["episodes"]]
     things = [THING[key] for key in dict.fromkeys(key for chapter in read for key in chapter.named.values())]
     claims = [CLAIM[key] for key in dict.fromkeys(each.claim for chapter in read for each in chapter.told)]
     stands_for = _standing(held["entities"], held["facts"], things, claims)
-    entities = Score("entities", len(stands_for), len(held["entities"]), len(set(stands_for.values())), len(things))
-    matched = [_claim_of(fact, stands_for, claims) for fact in held["facts"]]
-    seen: set[tuple[str, int | None]] = set()
-    right = 0
-    for fact, claim in zip(held["facts"], matched, strict=True):
-        if claim and (claim.key, fact["since"] if claim.slot else None) not in seen:
-            seen.add((claim.key, fact["since"] if claim.slot else None))
-            right += 1
-    found = {claim.key for claim in matched if claim}
-    return entities, Score("facts", right, len(held["facts"]), len(found), len(claims))
+    named = {
+        each["uuid"]: {thing.key for thing in things if _is_named(each["names"], thing)} for each in held["entities"]
+    }
+    standing = {uuid: {key} for uuid, key in stands_for.items()}
+    return (
+        Score("entities", len(stands_for), len(held["entities"]), len(set(stands_for.values())), len(things)),
+        _score_facts("facts", held["facts"], standing, claims),
+        _score_facts("facts in their words", held["facts"], named, claims),
+    )
+
+
+def _score_facts(
+    what: str, facts: Sequence[Mapping[str, Any]], means: Mapping[str, set[str]], claims: Sequence[Claim]
+) -> Score:
+    matched = [_claim_of(fact, means, claims) for fact in facts]
+    right = {
+        (claim.key, fact["since"] if claim.slot else None)
+        for fact, claim in zip(facts, matched, strict=True)
+        if claim is not None
+    }
+    return Score(what, len(right), len(facts), len({claim.key for claim in matched if claim}), len(claims))
 
 
 def _standing(
@@ -99,9 +112,15 @@ def _fitting(uuid: str, thing: Thing, facts: Sequence[Mapping[str, Any]], claims
     return sum(_has_sign(content, signs) for content in own)
 
 
-def _claim_of(fact: Mapping[str, Any], stands_for: Mapping[str, str], claims: Sequence[Claim]) -> Claim | None:
-    ends = {stands_for.get(fact["lhs"]), stands_for.get(fact["rhs"])}
-    fitting = (each for each in claims if {each.source, each.target} == ends and _has_sign(fact["content"], each.signs))
+def _claim_of(fact: Mapping[str, Any], means: Mapping[str, set[str]], claims: Sequence[Claim]) -> Claim | None:
+    """Return the claim that a fact states, by the things that its ends may mean and the signs in its sentence."""
+    lhs, rhs = means.get(fact["lhs"], set()), means.get(fact["rhs"], set())
+    fitting = (
+        each
+        for each in claims
+        if ((each.source in lhs and each.target in rhs) or (each.source in rhs and each.target in lhs))
+        and _has_sign(fact["content"], each.signs)
+    )
     return next(fitting, None)
 
 
