@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 
@@ -26,7 +27,7 @@ class LooseEnds:
     entities: tuple[Entity, ...] = ()
 
 
-def resolve_loose_ends(draft: Draft, loose: LooseEnds, *, limit: int) -> None:
+def resolve_loose_ends(draft: Draft, loose: LooseEnds, *, limit: int = ARRAY_LIMIT) -> None:
     """Let everything that named a folded fact name the one it became part of, and work out anew which facts ended.
 
     The ends of a new fact list it, `limit` relations each at most.
