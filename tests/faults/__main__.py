@@ -6,7 +6,6 @@ Each part prints its figure and ends with an error on any inconsistency; `tests/
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import tempfile
 import time
@@ -26,10 +25,10 @@ def _kills(folder: Path, options: argparse.Namespace) -> list[str]:
 
 
 def _errors(folder: Path, options: argparse.Namespace) -> list[str]:
-    places: tuple[errors.Place, ...] = ("memory", "lite")
+    places: tuple[errors.Place, ...] = ("server",) if options.server else ("memory", "lite")
     deeds: tuple[Deed, ...] = ("add", "merge", "unmerge")
     return [
-        asyncio.run(errors.run_errors(folder / place / deed, place, deed=deed, stride=options.stride))
+        errors.run_errors(folder / place / deed, place, deed=deed, stride=options.stride)
         for place in places
         for deed in deeds
     ]
@@ -81,7 +80,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--operations", type=int, help="adds, searches, ... of the soak, default 3000")
     parser.add_argument("--users", type=int, help="users of the soak, default 50")
     parser.add_argument("--share", type=float, default=0.01, help="share of calls that fail in the soak")
-    parser.add_argument("--server", action="store_true", help="soak over `milvus-lite server`, a process of its own")
+    parser.add_argument("--server", action="store_true", help="errors and soak over `milvus-lite server`, a process of its own")
     parser.add_argument("--adds", type=int, help="adds of each of the two writers, default 20")
     parser.add_argument("--seed", type=int, default=1, help="of what is random")
     options = parser.parse_args(arguments)

@@ -7,11 +7,10 @@ After each, the graph is as before the add or as after it, the check finds nothi
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -28,10 +27,22 @@ from jiuwen_memory.errors import (
 )
 from jiuwen_memory.foundation.locks import held_users
 from tests.faults.hooks import Hooks, When, do_nothing, hook_up
-from tests.faults.world import DIM, USER, Deed, Snapshot, do, lite_config, open_world, snapshot, tell_before
+from tests.faults.world import (
+    DIM,
+    USER,
+    Deed,
+    Snapshot,
+    do,
+    lite_config,
+    open_world,
+    snapshot,
+    tell_before,
+    without_log,
+)
+from tests.stores import lite_server
 
 Kind = Literal["transient", "lasting", "cancelled", "step"]
-Place = Literal["memory", "lite"]
+Place = Literal["memory", "lite", "server"]
 State = Literal["untouched", "raised", "kept", "degraded", "cancelled"]
 AT_ONCE: Final = 16
 
@@ -91,12 +102,13 @@ def failure_of(call: str) -> JiuwenMemoryError:
 
 
 class Worlds:
-    """Worlds that know all but the last text, in this process or on disk."""
+    """Worlds that know all but the last text: in this process, on disk, or each in a database of one server."""
 
-    def __init__(self, place: Place, folder: Path, deed: Deed = "add") -> None:
+    def __init__(self, place: Place, folder: Path, deed: Deed = "add", *, uri: str = "") -> None:
         self.deed: Deed = deed
         self._place = place
         self._folder = folder
+        self._uri = uri
         self._numbers = count()
 
     async def prepare(self) -> None:
@@ -110,12 +122,15 @@ class Worlds:
             folder = self._folder / str(next(self._numbers))
             await asyncio.to_thread(shutil.copytree, self._folder / "prepared", folder)
             config = lite_config(folder, backend="hooked-milvus")
+        elif self._place == "server":
+            name = f"fault{next(self._numbers)}"
+            config = lite_config(self._folder, backend="hooked-milvus", uri=self._uri, name=name)
         else:
             config = GraphConfig(uri=uuid4().hex, backend="hooked-memory", embed_dim=DIM, request_max_retries=2)
         memory = open_world(config)
         hooks = hook_up(memory)
         async with memory:
-            if self._place == "memory":
+            if self._place != "lite":
                 await tell_before(memory, self.deed)
             yield memory, hooks
         if self._place == "lite":
@@ -224,22 +239,26 @@ async def every_step(run: Undisturbed, worlds: Worlds, *, stride: int = 1) -> li
     raise AssertionError("unreachable")
 
 
-async def run_errors(folder: Path, place: Place, *, deed: Deed = "add", stride: int = 1) -> str:
+def run_errors(folder: Path, place: Place, *, deed: Deed = "add", stride: int = 1) -> str:
     """Let everything fail once, and return the figure; an inconsistency is an error that lists them all.
 
     With a stride, only every so many calls and steps.
     """
-    logging.disable(logging.CRITICAL)
-    worlds = Worlds(place, folder, deed)
+    folder.mkdir(parents=True, exist_ok=True)
+    with without_log(), lite_server(folder / "data") if place == "server" else nullcontext("") as uri:
+        return asyncio.run(_run(Worlds(place, folder, deed, uri=uri), place, stride=stride))
+
+
+async def _run(worlds: Worlds, place: Place, *, stride: int) -> str:
     await worlds.prepare()
     run = await undisturbed(worlds)
-    outcomes = await _side_by_side(every_fault(run, place, deed)[::stride], run, worlds)
+    outcomes = await _side_by_side(every_fault(run, place, worlds.deed)[::stride], run, worlds)
     outcomes += await every_step(run, worlds, stride=stride) if place == "memory" else []
     kinds = Counter(each.fault.kind for each in outcomes)
     states = Counter(each.state for each in outcomes)
     bad = [each for each in outcomes if each.wrong]
     figure = (
-        f"errors ({place}): in one {deed} of {len(run.calls)} calls {kinds['transient']} failed once, "
+        f"errors ({place}): in one {worlds.deed} of {len(run.calls)} calls {kinds['transient']} failed once, "
         f"{kinds['lasting']} for good, {kinds['cancelled']} cancelled at a call, "
         f"{kinds['step']} at a step of the event loop; it was unharmed or tried again "
         f"{states['untouched']}, degraded {states['degraded']}, raised {states['raised']}, "

@@ -7,7 +7,6 @@ to Milvus inside them, and at every store call of the recovery itself.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import multiprocessing
 import os
@@ -25,7 +24,7 @@ from typing import Any, Final, Literal
 
 from jiuwen_memory import GraphMemory
 from tests.faults.hooks import HookedStore, When
-from tests.faults.world import USER, Snapshot, do, lite_config, open_world, snapshot, tell_before
+from tests.faults.world import USER, Snapshot, do, lite_config, open_world, snapshot, tell_before, without_log
 from tests.faults.world import Deed as Disturbed
 
 Deed = Disturbed | Literal["recover"]
@@ -152,8 +151,8 @@ def _victim(folder: Path, link: Connection, kill: Kill | None, deed: Deed) -> No
 
 def _surviving(folder: Path, link: Connection, run: Undisturbed, acknowledged: bool) -> None:
     """Open the store in this process, recover, check, add again; tell what is wrong."""
-    logging.disable(logging.CRITICAL)
-    link.send(asyncio.run(_mend(folder, run, acknowledged=acknowledged)))
+    with without_log():
+        link.send(asyncio.run(_mend(folder, run, acknowledged=acknowledged)))
 
 
 async def _mend(folder: Path, run: Undisturbed, *, acknowledged: bool) -> tuple[str, tuple[str, ...]]:
@@ -301,7 +300,11 @@ def run_kills(
 
     With a stride, only at every so many calls.
     """
-    logging.disable(logging.CRITICAL)
+    with without_log():
+        return _run(folder, deed=deed, moments=moments, stride=stride, jobs=jobs, seed=seed)
+
+
+def _run(folder: Path, *, deed: Disturbed, moments: int, stride: int, jobs: int, seed: int) -> str:
     run = undisturbed(folder, deed)
     chance = random.Random(seed)
     listed: list[tuple[Kill | None, float]] = [(None, chance.uniform(0, 1.2 * run.seconds)) for _ in range(moments)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import random
 import re
 import time
@@ -26,7 +25,7 @@ from jiuwen_memory.testing import FakeEmbedder, FakeLLM, FakePrompt, by_name, sa
 from jiuwen_memory.testing.llm import Answer
 from tests.faults.errors import failure_of
 from tests.faults.hooks import When, do_nothing, hook_up
-from tests.faults.world import lite_config, open_world
+from tests.faults.world import lite_config, open_world, without_log
 from tests.memory_support import MAY, all_episodes, entities, facts
 from tests.stores import lite_server
 
@@ -256,7 +255,6 @@ async def judge(soak: Soak) -> Verdict:
 
 
 async def _run(folder: Path, uri: str | None, *, operations: int, users: int, share: float, seed: int) -> str:
-    logging.disable(logging.CRITICAL)
     source = random.Random(seed)
     config = lite_config(folder, backend="hooked-milvus", request_max_retries=3, **({"uri": uri} if uri else {}))
     llm = soak_model()
@@ -306,5 +304,5 @@ def run_soak(
     folder: Path, *, operations: int = 3000, users: int = 50, share: float = 0.01, server: bool = False, seed: int = 1
 ) -> str:
     """Run it on Milvus Lite in this process, or in a server of its own, so that the memory measured is ours alone."""
-    with lite_server(folder / "data") if server else nullcontext(None) as uri:
+    with without_log(), lite_server(folder / "data") if server else nullcontext(None) as uri:
         return asyncio.run(_run(folder, uri, operations=operations, users=users, share=share, seed=seed))

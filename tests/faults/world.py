@@ -5,8 +5,10 @@ The last text makes two stored people one: it adds, updates and removes entities
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +32,17 @@ from tests.memory_support import MAY, Fact, all_episodes, entities, facts
 USER: Final = "ann"
 Deed = Literal["add", "merge", "unmerge"]
 DIM: Final = 64
+
+
+@contextmanager
+def without_log() -> Iterator[None]:
+    """Keep the log still while things fail on purpose; afterwards it is as before, for whoever listens then."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @dataclass(frozen=True)
