@@ -86,12 +86,15 @@ test-latest: $(BIN)/python ## run the tests against the newest releases, in a ve
 	.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,examples,dev]'
 	.venv-latest/bin/pytest --numprocesses 2 --dist loadfile
 
+SERVICE := pypi
 .PHONY: audit
-audit: $(BIN)/python ## look up the releases in constraints.txt among known weaknesses (asks PyPI)
+audit: $(VENV)/.installed-dev ## look up the releases in constraints.txt among known weaknesses (asks PyPI, or SERVICE=osv)
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	$(BIN)/python -m venv "$$folder/venv"; \
 	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check pip-audit; \
-	"$$folder/venv/bin/pip-audit" --strict --no-deps --disable-pip --progress-spinner off --requirement constraints.txt
+	"$$folder/venv/bin/pip-audit" --no-deps --disable-pip --progress-spinner off --vulnerability-service $(SERVICE) \
+	    --requirement constraints.txt --format json --output "$$folder/found.json" || true; \
+	$(BIN)/python -m tests.audit "$$folder/found.json"
 
 .PHONY: clean
 clean: ## remove everything that make and the tests have made

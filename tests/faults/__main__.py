@@ -80,7 +80,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--operations", type=int, help="adds, searches, ... of the soak, default 3000")
     parser.add_argument("--users", type=int, help="users of the soak, default 50")
     parser.add_argument("--share", type=float, default=0.01, help="share of calls that fail in the soak")
-    parser.add_argument("--server", action="store_true", help="errors and soak over `milvus-lite server`, a process of its own")
+    parser.add_argument("--server", action="store_true", help="errors and soak over `milvus-lite server`")
     parser.add_argument("--adds", type=int, help="adds of each of the two writers, default 20")
     parser.add_argument("--seed", type=int, default=1, help="of what is random")
     options = parser.parse_args(arguments)
