@@ -20,7 +20,7 @@ from jiuwen_memory import (
     GraphStoreStorageConfig,
     Relation,
 )
-from jiuwen_memory.errors import EmbedderNotFoundError
+from jiuwen_memory.errors import EmbedderNotFoundError, LLMCallError, ModelServiceError
 from jiuwen_memory.foundation.store.graph import (
     BaseGraphObject,
     GraphStore,
@@ -609,10 +609,13 @@ async def test_a_user_with_a_damaged_journal_is_left_alone(payload: str) -> None
 
 async def test_what_waits_to_be_resumed_is_no_finding() -> None:
     world = await grown()
-    await world.store.journal.put(JournalEntry("later", "ann", "pending", "{}", 1))
+    world.mind.llm.replies["EntityExtraction"] = ModelServiceError("The endpoint is gone.", retryable=False)
+    with pytest.raises(LLMCallError):
+        await world.mind.memory.add_memory(EpisodeType.DOCUMENT, "ann", "Ida sings.")
 
     report = await world.check()
 
+    assert len(await world.mind.memory.pending("ann")) == 1
     assert report.is_clean
 
 

@@ -38,13 +38,17 @@ class Hit:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One plan in the journal. `payload` is JSON text of any length; the store splits it as it must."""
+    """One plan in the journal. `payload` is JSON text of any length; the store splits it as it must.
+
+    `damage` says what is wrong with an entry that was not read as it was written: then `payload` is what is left of it.
+    """
 
     plan_id: str
     user_id: str
     kind: JournalKind
     payload: str
     created_at: int
+    damage: str = ""
 
 
 class Journal(Protocol):
@@ -54,23 +58,22 @@ class Journal(Protocol):
         """Write an entry: its chunks first, then the one row that makes it count."""
 
     async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
-        """Return whole entries, oldest first, read with strong consistency.
-
-        Raises:
-            JournalError: the chunks of an entry do not add up to its header.
-        """
+        """Return whole entries, oldest first, read with strong consistency; a damaged one says so in its `damage`."""
 
     async def remove(self, plan_id: str, user_id: str) -> None:
         """Remove an entry: the row that makes it count first, then its chunks."""
 
     async def drop_unfinished(self, user_id: str) -> int:
-        """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
+        """Remove this user's chunks that no entry claims; return how many. Call it under the user's lock.
+
+        Those of a damaged entry stay: they may be all that is left of it.
+        """
 
     async def clear(self, user_id: str) -> None:
         """Remove everything of this user, damaged or not, without reading it."""
 
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
-        """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed.
+        """Count the chunks that no entry claims, by owner; every owner of anything in the journal is listed.
 
         Damage does not get in its way. Without `user_id` it looks at everyone's.
         """

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, get_args
 
-from jiuwen_memory.errors import JournalError
-from jiuwen_memory.foundation.store.graph.base import JournalEntry
+from jiuwen_memory.foundation.store.graph.base import JournalEntry, JournalKind
 from jiuwen_memory.foundation.store.graph.columns import JOURNAL_DIM, PAYLOAD_LIMIT
 from jiuwen_memory.foundation.store.graph.graph_object import Row
 
 CHUNK: Final = "chunk"
 _KEY_DIGITS: Final = 16
+_Claim = tuple[str, str, str]
+"""Owner, plan and hash of the text: what a chunk and the entry it belongs to share."""
 
 
 def entry_rows(entry: JournalEntry) -> tuple[list[Row], Row]:
@@ -54,27 +55,35 @@ def cut_payload(payload: str, limit: int = PAYLOAD_LIMIT) -> list[str]:
 def assemble_entries(rows: Iterable[Row]) -> list[JournalEntry]:
     """Return the entries that rows make up, oldest first; chunks that no entry claims are passed over.
 
-    A pending entry whose chunks do not add up comes without its text.
-
-    Raises:
-        JournalError: the chunks of a header do not add up.
+    An entry whose chunks do not add up comes with what is left of its text, and says what is wrong.
     """
-    chunks: dict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
-    counting: list[Row] = []
-    for row in rows:
+    listed = list(rows)
+    chunks: dict[_Claim, dict[int, str]] = defaultdict(dict)
+    for row in listed:
         if row["kind"] == CHUNK:
             chunks[_claim(row)][row["number"]] = row["payload"]
-        else:
-            counting.append(row)
-    entries = [_entry(row, chunks[_claim(row)]) for row in counting]
+    entries = [_entry(row, chunks[_claim(row)]) for row in listed if row["kind"] != CHUNK]
     return sorted(entries, key=lambda entry: (entry.created_at, entry.plan_id))
 
 
 def unclaimed_keys(rows: Iterable[Row]) -> list[str]:
-    """Return the keys of the chunks that no entry claims."""
+    """Return the keys of the chunks that no entry claims.
+
+    A chunk of the same plan as an entry that lacks chunks is not among them: it may be one of those.
+    """
     listed = list(rows)
-    claimed = {_claim(row) for row in listed if row["kind"] != CHUNK}
-    return [row["key"] for row in listed if row["kind"] == CHUNK and _claim(row) not in claimed]
+    numbers: dict[_Claim, set[int]] = defaultdict(set)
+    for row in listed:
+        if row["kind"] == CHUNK:
+            numbers[_claim(row)].add(row["number"])
+    counting = [row for row in listed if row["kind"] != CHUNK]
+    claimed = {_claim(row) for row in counting}
+    broken = {_claim(row)[:2] for row in counting if _missing_chunks(row, numbers[_claim(row)])}
+    return [
+        row["key"]
+        for row in listed
+        if row["kind"] == CHUNK and _claim(row) not in claimed and _claim(row)[:2] not in broken
+    ]
 
 
 def count_unclaimed(rows: Iterable[Row]) -> dict[str, int]:
@@ -87,44 +96,47 @@ def count_unclaimed(rows: Iterable[Row]) -> dict[str, int]:
     return counts
 
 
-def _claim(row: Row) -> tuple[str, str, str]:
-    return row["user_id"], row["plan_id"], row["extra"]["sha256"]
+def _claim(row: Row) -> _Claim:
+    return row["user_id"], row["plan_id"], str(_extra(row).get("sha256", ""))
+
+
+def _extra(row: Row) -> Mapping[str, object]:
+    """Return what a row says about its entry; nothing, where that is no longer an object."""
+    return row["extra"] if isinstance(row["extra"], Mapping) else {}
 
 
 def _entry(row: Row, chunks: Mapping[int, str]) -> JournalEntry:
     payload = "".join(chunks[number] for number in sorted(chunks))
-    damage = _damage(row, chunks, payload)
-    if damage and row["kind"] == "header":
-        _refuse(row, damage)
-    if damage:
-        # What waits to be done again must not keep its user from writing; without its text it cannot be read.
-        payload = ""
     return JournalEntry(
         plan_id=row["plan_id"],
         user_id=row["user_id"],
-        kind=row["kind"],
+        # A kind that is not known is taken for a plan: nothing may be written over what is perhaps half applied.
+        kind="pending" if row["kind"] == "pending" else "header",
         payload=payload,
         created_at=row["created_at"],
+        damage=_damage(row, chunks, payload),
     )
 
 
 def _damage(row: Row, chunks: Mapping[int, str], payload: str) -> str:
     """Say what is wrong with an entry; nothing if it adds up."""
-    count = row["extra"]["count"]
-    if sorted(chunks) != list(range(1, count + 1)):
-        found = ", ".join(map(str, sorted(chunks))) or "none"
-        return f"of its {count} chunks there are: {found}"
-    if hashlib.sha256(payload.encode()).hexdigest() != row["extra"]["sha256"]:
+    if row["kind"] not in get_args(JournalKind):
+        return f"its kind {row['kind']!r} is not known"
+    missing = _missing_chunks(row, chunks.keys())
+    if missing:
+        return missing
+    if hashlib.sha256(payload.encode()).hexdigest() != _extra(row).get("sha256"):
         return "its text does not have the hash it was written with"
     return ""
 
 
-def _refuse(row: Row, reason: str) -> None:
-    raise JournalError(
-        f"Journal entry {row['plan_id']!r} of user {row['user_id']!r} is damaged: {reason}. Its plan may be "
-        "half applied; restore the store from a copy, or remove the entry with `journal.remove` and add the input "
-        "again."
-    )
+def _missing_chunks(row: Row, numbers: Collection[int]) -> str:
+    count = _extra(row).get("count")
+    if not isinstance(count, int):
+        return "it does not say how many chunks it has"
+    if sorted(numbers) != list(range(1, count + 1)):
+        return f"of its {count} chunks there are: {', '.join(map(str, sorted(numbers))) or 'none'}"
+    return ""
 
 
 def _row(entry: JournalEntry, key: str, kind: str, number: int, payload: str, extra: Mapping[str, str | int]) -> Row:

@@ -14,7 +14,7 @@ from typing import Final
 
 from jiuwen_memory.errors import EmbedderNotFoundError, JournalError
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.foundation.store.graph.base import GraphStore
+from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -40,7 +40,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.audit_rules import (
     fault,
     resolve_faults,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update, embedding_key, replay_journal
+from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update, embedding_key, parse_plan, replay_journal
+from jiuwen_memory.memory_core.graph.graph_memory.pending import parse_pending
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
@@ -122,8 +123,9 @@ async def check_graph(
     """Look at everything of one user, or of every user, and tell what does not add up; with `repair`, mend it.
 
     Repairing asks no language model. It finishes interrupted writes first, then removes what refers to nothing, adds
-    what is missing and embeds what has to be embedded, in journalled writes, until nothing more is found. A user whose
-    journal is damaged is left alone: the damaged entry may be half applied. Texts of removed facts are in the findings.
+    what is missing and embeds what has to be embedded, in journalled writes, until nothing more is found. A user with a
+    damaged plan in the journal is left alone, for it may be half applied. A damaged add that waits is left as it is and
+    keeps nothing else from being mended. Texts of removed facts are in the findings.
 
     Hold the user's lock while repairing, and while checking where others may write; `confirm` asks whether it is still
     held. Vectors are looked at only with an embedder.
@@ -168,12 +170,10 @@ async def _check_user(user_id: str, *, store: GraphStore, embedder: Embedder | N
 async def _mend_user(user_id: str, *, store: GraphStore, embedder: Embedder, confirm: Confirm | None) -> CheckReport:
     """Mend one user's graph; what is still found after its remedy does not count as repaired."""
     journal = await _recall_journal_findings(user_id, store)
-    try:
-        await replay_journal(user_id, store=store, embedder=embedder)
-    except JournalError as error:
-        damaged = Finding("journal_damaged", JOURNAL_COLLECTION, "", user_id, error.message)
-        report = await _check_user(user_id, store=store, embedder=embedder)
-        return replace(report, findings=tuple(dict.fromkeys([damaged, *report.findings])))
+    if any(_damage_of(each) for each in await store.journal.entries(user_id) if each.kind == "header"):
+        return await _check_user(user_id, store=store, embedder=embedder)
+    await replay_journal(user_id, store=store, embedder=embedder)
+    left = await _recall_journal_findings(user_id, store)
     found: dict[Finding, None] = {}
     while True:
         graph = await recall_graph(user_id, store)
@@ -184,7 +184,7 @@ async def _mend_user(user_id: str, *, store: GraphStore, embedder: Embedder, con
             break
         await _commit_repairs(untried, user_id, store=store, embedder=embedder, confirm=confirm)
     remaining = {each.finding for each in faults}
-    mended = [replace(finding, repaired=True) for finding in journal]
+    mended = [replace(finding, repaired=finding not in left) for finding in journal]
     return _report(graph, [*mended, *(replace(each, repaired=each not in remaining) for each in found)])
 
 
@@ -198,16 +198,28 @@ async def _recall_journal_findings(user_id: str, store: GraphStore) -> list[Find
         return Finding(kind, JOURNAL_COLLECTION, plan_id, user_id, detail)
 
     findings = []
-    try:
-        for entry in await store.journal.entries(user_id):
-            if entry.kind == "header":
-                findings.append(finding("journal_waiting", entry.plan_id, "an interrupted write is to be finished"))
-    except JournalError as error:
-        findings.append(finding("journal_damaged", "", error.message))
+    for entry in await store.journal.entries(user_id):
+        damage = _damage_of(entry)
+        if damage:
+            findings.append(finding("journal_damaged", entry.plan_id, damage))
+        elif entry.kind == "header":
+            findings.append(finding("journal_waiting", entry.plan_id, "an interrupted write is to be finished"))
     left = (await store.journal.unfinished(user_id)).get(user_id, 0)
     if left:
         findings.append(finding("journal_unfinished", "", f"{left} rows are left of writes that never counted"))
     return findings
+
+
+def _damage_of(entry: JournalEntry) -> str:
+    """Say why an entry cannot be done, and what can be done about it; nothing if it can."""
+    try:
+        if entry.kind == "header":
+            parse_plan(entry)
+        else:
+            parse_pending(entry)
+    except JournalError as error:
+        return error.message
+    return ""
 
 
 async def recall_graph(user_id: str, store: GraphStore) -> UserGraph:

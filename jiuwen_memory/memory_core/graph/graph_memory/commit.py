@@ -103,14 +103,17 @@ class Replay:
 async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder) -> Replay:
     """Finish this user's interrupted writes. Call it under the user's lock.
 
-    Chunks that no header claims belong to a write that never counted, and are dropped.
+    Chunks that no entry claims belong to a write that never counted, and are dropped.
+
+    Raises:
+        JournalError: a plan is damaged; none is carried out, since it may have to come before the others.
     """
     if user_id not in await store.journal.unfinished(user_id):
         return Replay(0, ())
     entries = await store.journal.entries(user_id)
-    headers = [entry for entry in entries if entry.kind == "header"]
-    for entry in headers:
-        plan = await _with_vectors(_parse_plan(entry), store, embedder)
+    headers = [(entry, parse_plan(entry)) for entry in entries if entry.kind == "header"]
+    for entry, parsed in headers:
+        plan = await _with_vectors(parsed, store, embedder)
         await shielded(_apply(plan, entry, store))
     await store.journal.drop_unfinished(user_id)
     return Replay(len(headers), tuple(entry for entry in entries if entry.kind == "pending"))
@@ -176,7 +179,18 @@ def _payload(plan: WritePlan) -> str:
     return json.dumps(payload, ensure_ascii=False)
 
 
-def _parse_plan(entry: JournalEntry) -> WritePlan:
+def parse_plan(entry: JournalEntry) -> WritePlan:
+    """Return the plan that a journal entry holds.
+
+    Raises:
+        JournalError: the entry is damaged, cannot be read, or is not what its owner may write.
+    """
+    if entry.damage:
+        raise JournalError(
+            f"Journal entry {entry.plan_id!r} of user {entry.user_id!r} is damaged: {entry.damage}. Its plan may be "
+            "half applied, and nothing is written for this user: restore the store from a copy, or remove the entry "
+            "with `journal.remove`, then check(user_id, repair=True) and add the input again."
+        )
     try:
         payload = json.loads(entry.payload)
         upserts = {
@@ -187,7 +201,8 @@ def _parse_plan(entry: JournalEntry) -> WritePlan:
         settled = tuple(payload.get("settled", ()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalError(
-            f"The journal entry {entry.plan_id} cannot be read ({error}); it was written by another version."
+            f"The journal entry {entry.plan_id} cannot be read ({error}): it is damaged, or written by another "
+            "version. Use that version, or remove the entry with `journal.remove` and add the input again."
         ) from error
     if any(each.user_id != entry.user_id for objects in upserts.values() for each in objects):
         raise JournalError(f"The journal entry {entry.plan_id} holds rows of another user; nothing of it was written.")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from jiuwen_memory.errors import JournalError
 from jiuwen_memory.foundation.concurrency import off_loop, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import (
@@ -142,7 +141,7 @@ async def delete_user(user_id: str, *, store: GraphStore, confirm: Confirm | Non
 
     The journal goes first, damaged or not: nothing in it can bring rows back.
     """
-    waiting = await _recall_plan_ids(user_id, store)
+    waiting = [entry.plan_id for entry in await store.journal.entries(user_id)]
     await store.journal.clear(user_id)
     update = await _recall_everything(user_id, store)
     await commit_removals(update, user_id, store=store, confirm=confirm)
@@ -151,14 +150,6 @@ async def delete_user(user_id: str, *, store: GraphStore, confirm: Confirm | Non
     if user_id in await store.journal.unfinished(user_id):
         residue.append(Residue(JOURNAL_COLLECTION, "", "user_id", user_id))
     return DeletionReceipt(removed=removed_ids(update, waiting), residue=tuple(residue))
-
-
-async def _recall_plan_ids(user_id: str, store: GraphStore) -> list[str]:
-    """Return what waits in the journal, for the receipt; a damaged one has nothing to tell and goes all the same."""
-    try:
-        return [entry.plan_id for entry in await store.journal.entries(user_id)]
-    except JournalError:
-        return []
 
 
 async def _recall_everything(user_id: str, store: GraphStore) -> GraphMemUpdate:

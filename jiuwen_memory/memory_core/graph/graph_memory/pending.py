@@ -112,16 +112,29 @@ async def commit_pending(
 
 
 def parse_pending(entry: JournalEntry) -> PendingAdd:
-    """Return a journal entry as the add it keeps."""
+    """Return a journal entry as the add it keeps.
+
+    Raises:
+        JournalError: the entry is damaged, cannot be read, or is of another user than what it keeps.
+    """
+    if entry.damage:
+        raise JournalError(
+            f"The pending add {entry.plan_id} of {entry.user_id!r} is damaged: {entry.damage}. It is somebody's input "
+            "and is kept as it is; nothing else depends on it, and `journal.remove` takes it away."
+        )
     try:
         payload = _payloads().validate_json(entry.payload)
     except ValidationError as error:
         raise JournalError(
             f"The pending add {entry.plan_id} of {entry.user_id!r} cannot be read: it is damaged, or written by "
-            "another version. Nothing else depends on it; `journal.remove` takes it away."
+            "another version. It is somebody's input and is kept as it is; nothing else depends on it, and "
+            "`journal.remove` takes it away."
         ) from error
     if any(request.user_id != entry.user_id for request in payload.requests):
-        raise JournalError(f"The pending add {entry.plan_id} is of another user than its entry; it is not done.")
+        raise JournalError(
+            f"The pending add {entry.plan_id} is of another user than its entry; it is not done. "
+            "Nothing else depends on it; `journal.remove` takes it away."
+        )
     return PendingAdd(
         plan_id=entry.plan_id,
         key=payload.key,

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from jiuwen_memory.errors import JournalError
 from jiuwen_memory.foundation.store.graph.base import JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
@@ -138,14 +137,8 @@ def _brings_back(given: str, text: str, traces: Traces) -> bool:
 
 
 def payload_texts(entry: JournalEntry) -> tuple[str, ...]:
-    """Return the texts in a journal entry.
-
-    Raises:
-        JournalError: the entry cannot be read.
-    """
+    """Return the texts in a journal entry; of one that cannot be read, what is left of it as it stands."""
     try:
         return tuple(leaves(json.loads(entry.payload)))
-    except ValueError as error:
-        raise JournalError(
-            f"The journal entry {entry.plan_id} cannot be read ({error}); it was written by another version."
-        ) from error
+    except ValueError:
+        return (entry.payload,)

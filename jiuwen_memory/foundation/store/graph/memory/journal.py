@@ -32,11 +32,7 @@ class MemoryJournal:
             tables[JOURNAL_COLLECTION].update({row["key"]: row for row in (*pieces, counting)})
 
     async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
-        """Return whole entries, oldest first.
-
-        Raises:
-            JournalError: the chunks of an entry do not add up to its header.
-        """
+        """Return whole entries, oldest first; a damaged one says so in its `damage`."""
         with self._connection.tables() as tables:
             rows = list(tables[JOURNAL_COLLECTION].values())
         return assemble_entries(row for row in rows if user_id in (None, row["user_id"]))
@@ -50,7 +46,7 @@ class MemoryJournal:
                 del rows[key]
 
     async def drop_unfinished(self, user_id: str) -> int:
-        """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
+        """Remove this user's chunks that no entry claims; return how many. Call it under the user's lock."""
         with self._connection.tables() as tables:
             rows = tables[JOURNAL_COLLECTION]
             keys = unclaimed_keys(row for row in rows.values() if row["user_id"] == user_id)
@@ -66,7 +62,7 @@ class MemoryJournal:
                 del rows[key]
 
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
-        """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed."""
+        """Count the chunks that no entry claims, by owner; every owner of anything in the journal is listed."""
         with self._connection.tables() as tables:
             rows = list(tables[JOURNAL_COLLECTION].values())
         return count_unclaimed(row for row in rows if user_id in (None, row["user_id"]))

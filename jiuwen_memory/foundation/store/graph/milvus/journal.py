@@ -41,11 +41,7 @@ class MilvusJournal:
         await self._connection.write("Writing the journal", lambda client: self._put(client, entry))
 
     async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
-        """Return whole entries, oldest first, read with strong consistency.
-
-        Raises:
-            JournalError: the chunks of an entry do not add up to its header.
-        """
+        """Return whole entries, oldest first, read with strong consistency; a damaged one says so in its `damage`."""
         rows = await self._connection.read(
             "Reading the journal", lambda client: self._rows(client, _owned_by(user_id), _WHOLE)
         )
@@ -56,7 +52,7 @@ class MilvusJournal:
         await self._connection.write("Removing from the journal", lambda client: self._remove(client, plan_id, user_id))
 
     async def drop_unfinished(self, user_id: str) -> int:
-        """Remove this user's chunks that no header claims; return how many. Call it under the user's lock."""
+        """Remove this user's chunks that no entry claims; return how many. Call it under the user's lock."""
         return await self._connection.write("Tidying the journal", lambda client: self._drop(client, user_id))
 
     async def clear(self, user_id: str) -> None:
@@ -68,7 +64,7 @@ class MilvusJournal:
         await self._connection.write("Clearing the journal", clear)
 
     async def unfinished(self, user_id: str | None = None) -> dict[str, int]:
-        """Count the chunks that no header claims, by owner; every owner of anything in the journal is listed."""
+        """Count the chunks that no entry claims, by owner; every owner of anything in the journal is listed."""
         rows = await self._connection.read(
             "Reading the journal", lambda client: self._rows(client, _owned_by(user_id), _WITHOUT_TEXT)
         )
