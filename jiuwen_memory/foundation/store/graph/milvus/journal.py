@@ -26,6 +26,8 @@ from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, g
 _WITHOUT_TEXT: Final = ("key", "plan_id", "user_id", "kind", "number", "extra")
 _WHOLE: Final = (*_WITHOUT_TEXT, "payload", "created_at")
 _ROWS_PER_CALL: Final = 100
+_ROWS_THAT_WAIT: Final = 400
+"""Changed rows up to which Milvus Lite is not made to flush; an add changes four or more."""
 
 
 class MilvusJournal:
@@ -35,6 +37,8 @@ class MilvusJournal:
         self._connection = connection
         self._columns = collection_columns(JOURNAL_COLLECTION, connection.config)
         self._settings: dict[str, Any] = {"timeout": connection.config.timeout}
+        # Changed and not flushed; only the one thread that writes touches it.
+        self._waiting = 0
 
     async def put(self, entry: JournalEntry) -> None:
         """Write an entry: its chunks first, then the one row that makes it count."""
@@ -77,8 +81,11 @@ class MilvusJournal:
         for start in range(0, len(pieces), _ROWS_PER_CALL):
             client.upsert(JOURNAL_COLLECTION, pieces[start : start + _ROWS_PER_CALL], **self._settings)
         client.upsert(JOURNAL_COLLECTION, [counting], **self._settings)
+        self._waiting += len(pieces) + 1
 
     def _remove(self, client: Any, plan_id: str, user_id: str) -> None:
+        # First: if it fails, the entry is still there, and what it stands for is done again.
+        self._flush(client)
         mine = chain_filters(eq("user_id", user_id), eq("plan_id", plan_id))
         self._delete(client, [counting_key(plan_id)], user_id)
         keys = [row["key"] for row in self._rows(client, chain_filters(mine, eq("kind", CHUNK)), ("key",))]
@@ -88,6 +95,12 @@ class MilvusJournal:
         keys = unclaimed_keys(self._rows(client, eq("user_id", user_id), _WITHOUT_TEXT))
         self._delete(client, keys, user_id)
         return len(keys)
+
+    def _flush(self, client: Any) -> None:
+        """Let Milvus Lite forget the rows that came and went, which it keeps in memory, and reads, until it flushes."""
+        if self._connection.is_lite and self._waiting > _ROWS_THAT_WAIT:
+            client.flush(JOURNAL_COLLECTION, **self._settings)
+            self._waiting = 0
 
     def _rows(self, client: Any, expr: QueryExpr, fields: Sequence[str]) -> list[Row]:
         check_filter(expr, self._columns)
@@ -102,6 +115,7 @@ class MilvusJournal:
         for part in chunks(keys):
             written = f"{any_of('key', part)} and user_id == {quote(user_id)}"
             client.delete(JOURNAL_COLLECTION, filter=written, **self._settings)
+        self._waiting += len(keys)
 
 
 def _owned_by(user_id: str | None) -> QueryExpr:
