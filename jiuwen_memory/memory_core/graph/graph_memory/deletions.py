@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
+from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.foundation.text import cut_bytes
@@ -284,7 +285,7 @@ def _put_end(draft: Draft, relation: Relation, scene: Scene) -> bool:
     gone = [old for old, new in pairs if new is None]
     later = {each.uuid: each for each in (*after, *_heirs(relation, gone, draft, scene)) if each}
     ended = relation.revise(
-        superseded_by=list(later),
+        superseded_by=newest(later, ARRAY_LIMIT),
         valid_until=relation.stated_until,
         offset_until=relation.stated_offset,
         precision_until=relation.stated_precision,

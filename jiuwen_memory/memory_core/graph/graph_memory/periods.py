@@ -98,6 +98,6 @@ def with_right_period(relation: Relation, superseding: Sequence[Relation]) -> Re
         valid_until=until,
         offset_until=offset,
         precision_until=precision,
-        superseded_by=[each.uuid for each in later],
+        superseded_by=[each.uuid for each in later][-ARRAY_LIMIT:],
         expired_at=(relation.expired_at or min(learnt)) if learnt else None,
     )
