@@ -8,14 +8,34 @@ The branches are split by who can act: whoever passed the value (`InvalidInputEr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
+
+
+class Spent(Protocol):
+    """What questions to the model cost; `Usage` has this shape."""
+
+    @property
+    def calls(self) -> int:
+        """How many there were, repeats left out."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of the prompts."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the answers."""
 
 
 class JiuwenMemoryError(Exception):
-    """Something went wrong in this library; the message says what happened and what to do about it."""
+    """Something went wrong in this library; the message says what happened and what to do about it.
+
+    `usage` is what a failed add had spent on the model until then, its stored parts included; None if none was begun.
+    """
 
     code: ClassVar[str] = "MEMORY_ERROR"
     number: ClassVar[int | None] = None
+    usage: Spent | None = None
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

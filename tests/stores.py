@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -97,9 +98,24 @@ def episode(content: str, *, user: str = "ann", **changes: Any) -> Episode:
     return Episode(**{"content": content, "user_id": user, "content_embedding": vector(content), **changes})
 
 
+@dataclass(frozen=True)
+class LiteServer:
+    """A `milvus-lite server` that runs: its URI, and its process."""
+
+    uri: str
+    pid: int
+
+
 @contextmanager
 def lite_server(folder: Path) -> Iterator[str]:
     """Run `milvus-lite server` in a process of its own and lend its URI."""
+    with lite_server_process(folder) as server:
+        yield server.uri
+
+
+@contextmanager
+def lite_server_process(folder: Path) -> Iterator[LiteServer]:
+    """Run `milvus-lite server` in a process of its own and lend it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -108,7 +124,7 @@ def lite_server(folder: Path) -> Iterator[str]:
         process = subprocess.Popen([sys.executable, "-m", "milvus_lite", *arguments], stdout=log, stderr=log)
         try:
             _await_port(port, process)
-            yield f"http://127.0.0.1:{port}"
+            yield LiteServer(f"http://127.0.0.1:{port}", process.pid)
         finally:
             process.terminate()
             process.wait()

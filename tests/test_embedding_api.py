@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from jiuwen_memory.errors import EmbeddingServiceError, InvalidInputError
+from jiuwen_memory import EpisodeType, GraphConfig, GraphMemory
+from jiuwen_memory.errors import EmbeddingCallError, EmbeddingServiceError, InvalidInputError
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig
 from jiuwen_memory.retrieval.embedding.api_embedding import APIEmbedding
+from jiuwen_memory.testing import FakeLLM
 from tests.servers import Fault, OpenAIServer, encoded, hashed_vector
 
 
@@ -171,3 +173,26 @@ def test_one_embedding_serves_several_event_loops(server: OpenAIServer) -> None:
             return len(await embedding.embed_documents(["a", "b", "c"], batch_size=1))
 
     assert [asyncio.run(embed()) for _ in range(2)] == [3, 3]
+
+
+async def test_a_closed_model_says_so_and_asks_nobody(server: OpenAIServer) -> None:
+    async with embedding_at(server) as embedding:
+        await embedding.embed_query("Ann")
+    await embedding.close()
+
+    with pytest.raises(
+        EmbeddingServiceError, match="APIEmbedding is closed; make a new one, or open it again"
+    ) as caught:
+        await embedding.embed_documents(["Bob"])
+
+    assert not caught.value.retryable
+    assert len(server.requests) == 1
+
+
+async def test_an_add_with_a_closed_model_says_so(server: OpenAIServer) -> None:
+    async with embedding_at(server, dimension=32) as embedding:
+        memory = GraphMemory(GraphConfig(uri="closed", backend="memory", embed_dim=32), FakeLLM(), language="en")
+        memory.attach_embedder(embedding)
+
+    with pytest.raises(EmbeddingCallError, match="is closed"):
+        await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Tom sings.")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.errors import EmbeddingServiceError, InvalidInputError
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.retrieval.embedding.local_embedding import LocalEmbedding
 
@@ -46,13 +46,27 @@ async def test_a_long_text_becomes_one_vector_of_length_one(embedding: LocalEmbe
     assert likeness(vector, await embedding.embed_query("Alice works on database products.")) > 0.5
 
 
-async def test_calls_at_once_and_after_close_get_the_same_vectors(embedding: LocalEmbedding) -> None:
+async def test_calls_at_once_get_the_same_vectors(embedding: LocalEmbedding) -> None:
     together = await asyncio.gather(embedding.embed_query("Ann"), embedding.embed_query("Ann"))
+
+    assert together[0] == together[1]
+
+
+async def test_a_closed_model_says_so() -> None:
+    async with LocalEmbedding() as embedding:
+        pass
     await embedding.close()
 
-    again = await embedding.embed_query("Ann")
+    with pytest.raises(
+        EmbeddingServiceError, match="LocalEmbedding is closed; make a new one, or open it again"
+    ) as caught:
+        await embedding.embed_query("Ann")
 
-    assert together[0] == together[1] == again
+    async with embedding:
+        vector = await embedding.embed_query("Ann")
+
+    assert not caught.value.retryable
+    assert len(vector) == embedding.dimension
 
 
 @pytest.mark.parametrize("text", ["", " \n"])

@@ -301,12 +301,10 @@ async def test_cancelling_is_not_an_error_of_the_service(server: OpenAIServer, m
 @pytest.mark.parametrize(
     ("answer", "content", "reason"),
     [
-        ({"choices": []}, "", None),
-        ({}, "", None),
         ({"choices": [{"message": {"content": None}, "finish_reason": "length"}]}, "", "length"),
         ({"choices": [{"message": {"content": None, "refusal": "No."}}]}, "No.", None),
         ({"choices": [{"message": {"content": [{"type": "text", "text": "a"}]}}], "usage": {}}, "a", None),
-        ({"choices": [{"message": None}], "usage": {"prompt_tokens": None, "completion_tokens": 2}}, "", None),
+        ({"choices": [{"message": {}}], "usage": {"prompt_tokens": None, "completion_tokens": 2}}, "", None),
     ],
 )
 async def test_an_answer_without_content_is_empty(
@@ -326,6 +324,13 @@ async def test_an_answer_without_content_is_empty(
         ({"error": {"message": "overloaded", "code": 502}}, True),
         ({"error": {"message": "bad key", "code": 401}}, False),
         ({"error": "broken"}, True),
+        ({}, True),
+        ({"choices": []}, True),
+        ({"choices": None}, True),
+        ({"choices": {"message": {"content": "a"}}}, True),
+        ({"choices": ["a"]}, True),
+        ({"choices": [{"message": None}], "usage": {}}, True),
+        ({"detail": f"your key is {'x' * 190}{KEY}"}, True),
     ],
 )
 async def test_an_error_in_the_place_of_an_answer_is_an_error(
@@ -337,6 +342,7 @@ async def test_an_error_in_the_place_of_an_answer_is_an_error(
         await model.invoke("Hi")
 
     assert caught.value.retryable is retryable
+    assert KEY[:6] not in str(caught.value)
 
 
 async def test_an_endpoint_that_repeats_the_key_does_not_make_us_repeat_it() -> None:

@@ -168,7 +168,6 @@ async def test_an_endpoint_that_repeats_a_secret_does_not_make_us_repeat_it(serv
             server.fail(fault)
             failures += [each for each in await asyncio.gather(call(), return_exceptions=True) if each is not None]
 
-    # A chat without choices is an empty answer, and no error.
     errors = [each for each in failures if isinstance(each, BaseException)]
     assert {type(each).__mro__[1] for each in errors} == {ServiceError}
     assert [shown(whole(each)) for each in errors] == [[]] * len(errors)

@@ -49,6 +49,10 @@ _HAN = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
 _SPACE_IN_CHINESE = re.compile("(?<=[\u3400-\u9fff\uf900-\ufaff]) (?=[\u3400-\u9fff\uf900-\ufaff])")
 _PASSES = 8
 
+# Characters that show nothing and are neither spaces nor of the categories Cc and Cf: fillers and variation selectors.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BOUNDARIES = (
     re.compile(r"\n[ \t\r]*\n\s*"),
@@ -63,6 +67,14 @@ _WIDEST_CHARACTER = 4
 def is_cjk(char: str) -> bool:
     """Tell whether a character is Chinese, Japanese or Korean."""
     return _CJK_CHARACTER.match(char) is not None
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether a text shows nothing: it is empty, or all spaces, control, zero-width and filling characters."""
+    return all(
+        char.isspace() or unicodedata.category(char) in {"Cf", "Cc"} or _INVISIBLE.match(char) is not None
+        for char in text
+    )
 
 
 def clean_text(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import random
 import re
 import time
@@ -27,7 +28,7 @@ from tests.faults.errors import failure_of
 from tests.faults.hooks import When, do_nothing, hook_up
 from tests.faults.world import lite_config, open_world, without_log
 from tests.memory_support import MAY, all_episodes, entities, facts
-from tests.stores import lite_server
+from tests.stores import LiteServer, lite_server_process
 
 PEOPLE: Final = ("Ada", "Boris", "Chen", "Dilnoza", "Emeka", "Farid", "Greta", "Hana")
 PLACES: Final = ("Basalt", "Quillmark", "Tromso", "Lima", "Oslo")
@@ -91,6 +92,11 @@ class Told:
     deleted: bool = False
 
 
+def megabytes_of(pid: int) -> float:
+    """Return the memory that a process has, in megabytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 @dataclass
 class Growth:
     """What the process holds at a moment."""
@@ -99,6 +105,7 @@ class Growth:
     megabytes: float
     tasks: int
     locks: int
+    server: float = 0.0
 
 
 @dataclass
@@ -110,6 +117,7 @@ class Soak:
     embedder: FakeEmbedder
     users: tuple[str, ...]
     source: random.Random
+    server_pid: int | None = None
     told: list[Told] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     growth: list[Growth] = field(default_factory=list)
@@ -119,8 +127,9 @@ class Soak:
         self.llm.prompts.clear()
         self.embedder.texts.clear()
         gc.collect()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        self.growth.append(Growth(operations, pages * 4096 / 1e6, len(asyncio.all_tasks()), len(held_users())))
+        server = megabytes_of(self.server_pid) if self.server_pid else 0.0
+        mine = megabytes_of(os.getpid())
+        self.growth.append(Growth(operations, mine, len(asyncio.all_tasks()), len(held_users()), server))
 
     async def add(self) -> None:
         """Tell a user something."""
@@ -254,9 +263,11 @@ async def judge(soak: Soak) -> Verdict:
     return Verdict(lost, doubled, returned, findings, episodes, rows)
 
 
-async def _run(folder: Path, uri: str | None, *, operations: int, users: int, share: float, seed: int) -> str:
+async def _run(folder: Path, server: LiteServer | None, *, operations: int, users: int, share: float, seed: int) -> str:
     source = random.Random(seed)
-    config = lite_config(folder, backend="hooked-milvus", request_max_retries=3, **({"uri": uri} if uri else {}))
+    config = lite_config(
+        folder, backend="hooked-milvus", request_max_retries=3, **({"uri": server.uri} if server else {})
+    )
     llm = soak_model()
     memory = open_world(config, llm=llm)
     hooks = hook_up(memory)
@@ -265,6 +276,7 @@ async def _run(folder: Path, uri: str | None, *, operations: int, users: int, sh
     began = time.monotonic()
     async with memory:
         soak = Soak(memory, llm, embedder, tuple(f"user{number}" for number in range(users)), source)
+        soak.server_pid = server.pid if server else None
         chance = Chance(share, source)
         hooks.hook = chance.hook
         await work(soak, operations)
@@ -294,6 +306,8 @@ def _figure(soak: Soak, chance: Chance, verdict: Verdict, *, first: dict[str, in
             f"tasks {warm.tasks} and {end.tasks}, locks {warm.locks} and {end.locks}",
         ]
     )
+    if end.server:
+        figure += "\nsoak: memory of the server " + " ".join(f"{each.server:.0f}" for each in soak.growth) + " MB"
     wrong = verdict.lost + verdict.doubled + verdict.returned + len(verdict.findings)
     if wrong or end.locks or end.tasks > warm.tasks:
         raise AssertionError("\n".join([figure, *verdict.findings[:50]]))
@@ -304,5 +318,5 @@ def run_soak(
     folder: Path, *, operations: int = 3000, users: int = 50, share: float = 0.01, server: bool = False, seed: int = 1
 ) -> str:
     """Run it on Milvus Lite in this process, or in a server of its own, so that the memory measured is ours alone."""
-    with without_log(), lite_server(folder / "data") if server else nullcontext(None) as uri:
-        return asyncio.run(_run(folder, uri, operations=operations, users=users, share=share, seed=seed))
+    with without_log(), lite_server_process(folder / "data") if server else nullcontext(None) as running:
+        return asyncio.run(_run(folder, running, operations=operations, users=users, share=share, seed=seed))

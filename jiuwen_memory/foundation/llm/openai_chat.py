@@ -190,7 +190,7 @@ def _clean(message: Mapping[str, object]) -> dict[str, object]:
 
 
 def parse_answer(answer: object, *, clean: Callable[[str], str]) -> AssistantMessage:
-    """Return the first choice of a chat completion; one without choices or content has the content "".
+    """Return the first choice of a chat completion; one without content has the content "".
 
     `clean` takes secrets out of what an error repeats.
 
@@ -202,13 +202,19 @@ def parse_answer(answer: object, *, clean: Callable[[str], str]) -> AssistantMes
     choices = answer.get("choices")
     if not choices and answer.get("error"):
         raise _error_in_place_of_answer(answer["error"], clean)
-    first = choices[0] if isinstance(choices, list) and choices else None
-    choice = first if isinstance(first, Mapping) else {}
-    message = choice.get("message")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+        # Cut last: half a key would not be known for one.
+        shown = clean(json.dumps(answer, ensure_ascii=False, default=str))[:200]
+        raise ModelServiceError(
+            f"The endpoint answered with no choice that holds a message: {shown}. "
+            "Check its address and the model; a proxy in between may answer so while the model is down."
+        )
     model = answer.get("model")
     reason = choice.get("finish_reason")
     return AssistantMessage(
-        content=_content_text(message) if isinstance(message, Mapping) else "",
+        content=_content_text(message),
         usage=_usage(answer.get("usage")),
         finish_reason=reason if isinstance(reason, str) else None,
         model=model if isinstance(model, str) else None,

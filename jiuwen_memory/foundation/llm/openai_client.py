@@ -154,7 +154,7 @@ class Connection:
             return json.loads(text)
         except ValueError as error:
             raise self._error(
-                f"{self._place()} answered with something that is not JSON: {self.clean(text[:200])!r}. "
+                f"{self._place()} answered with something that is not JSON: {self.clean(text)[:200]!r}. "
                 "Check the endpoint's address (does it end in /v1?)."
             ) from error
 
@@ -168,11 +168,15 @@ class Connection:
         status = error.status_code
         advice = ADVICE.get(status, "Try again later." if status >= 500 else "")
         return self._error(
-            f"{self._place()} answered with status {status}: {self.clean(_words_of(error))} {advice}".rstrip(),
+            f"{self._place()} answered with status {status}: {self._said(error)} {advice}".rstrip(),
             retryable=is_transient_status(status),
             retry_after=retry_after_seconds(error.response.headers),
             status=status,
         )
+
+    def _said(self, error: APIError) -> str:
+        # Cut last: half a key would not be known for one.
+        return self.clean(_words_of(error))[:500].strip().rstrip(".") + "."
 
     def _unreachable(self, error: APIError) -> ServiceError:
         causes = list(_causes(error))
@@ -221,7 +225,7 @@ def _words_of(error: APIError) -> str:
     text = (
         said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str) if said else error.message
     )
-    return text[:500].strip().rstrip(".") + "."
+    return text
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -29,6 +29,7 @@ class APIEmbedding:
         self._connection = Connection(self.config.base_url, self.config, error=EmbeddingServiceError)
         # A semaphore belongs to the loop that it first waits in.
         self._limits: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._closed = False
 
     @property
     def dimension(self) -> int | None:
@@ -48,9 +49,11 @@ class APIEmbedding:
         """Return one vector per text, in order; requests of `batch_size` texts run at once within a limit.
 
         Raises:
-            EmbeddingServiceError: a request failed, or its answer cannot be used.
+            EmbeddingServiceError: a request failed, or its answer cannot be used; or the model is closed.
             InvalidInputError: a text is blank; the error names its index.
         """
+        if self._closed:
+            raise closed_error("APIEmbedding")
         checked = checked_texts(texts)
         size = self.config.batch_size if batch_size is None else batch_size
         if size < 1:
@@ -62,10 +65,12 @@ class APIEmbedding:
         return vectors
 
     async def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
+        """Close the connections; a later call is an error, until `async with` opens it again."""
+        self._closed = True
         await self._connection.close()
 
     async def __aenter__(self) -> Self:
+        self._closed = False
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -99,6 +104,15 @@ class APIEmbedding:
                 "Check EmbeddingConfig.dimension and the model behind the endpoint.",
                 retryable=False,
             )
+
+
+def closed_error(name: str) -> EmbeddingServiceError:
+    """Return the error for an embedding model that is used after its `close`."""
+    return EmbeddingServiceError(
+        f"This {name} is closed; make a new one, or open it again with `async with`, and keep it open as long as a "
+        "memory needs it.",
+        retryable=False,
+    )
 
 
 def parse_vectors(answer: object, count: int) -> list[list[float]]:

@@ -11,6 +11,7 @@ from typing import Protocol, Self
 from jiuwen_memory.errors import InvalidInputError, MissingExtraError
 from jiuwen_memory.foundation.concurrency import off_loop
 from jiuwen_memory.foundation.text import checked_texts, split_text
+from jiuwen_memory.retrieval.embedding.api_embedding import closed_error
 
 DIMENSION = 512
 BATCH_TEXTS = 32
@@ -48,6 +49,7 @@ class LocalEmbedding:
             raise InvalidInputError(f"threads is {threads}; give 1 or more.")
         self._threads = threads
         self._encoder: Encoder | None = None
+        self._closed = False
         # One worker: the encoder is not made for two calls at once.
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-embedding")
 
@@ -71,6 +73,7 @@ class LocalEmbedding:
         Raises:
             InvalidInputError: a text is blank; the error names its index.
             MissingExtraError: the encoder is not installed.
+            EmbeddingServiceError: the model is closed.
         """
         checked = checked_texts(texts)
         size = BATCH_TEXTS if batch_size is None else batch_size
@@ -78,16 +81,21 @@ class LocalEmbedding:
             raise InvalidInputError(f"batch_size is {size}; give 1 or more.")
         vectors: list[list[float]] = []
         for start in range(0, len(checked), size):
+            if self._closed:
+                raise closed_error("LocalEmbedding")
             vectors += await off_loop(self._executor, self._encode, checked[start : start + size])
         return vectors
 
     async def close(self) -> None:
-        """Let the thread and the encoder go; a later call brings them back."""
-        finished, self._executor = self._executor, ThreadPoolExecutor(1, thread_name_prefix="local-embedding")
+        """Let the thread and the encoder go; a later call is an error, until `async with` opens it again."""
+        self._closed = True
         self._encoder = None
-        finished.shutdown(wait=False)
+        self._executor.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
+        if self._closed:
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="local-embedding")
+            self._closed = False
         return self
 
     async def __aexit__(self, *exception: object) -> None:

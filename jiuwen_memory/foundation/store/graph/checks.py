@@ -72,7 +72,14 @@ def check_queries(queries: Sequence[SearchQuery], dim: int) -> bool:
 
 
 def check_embedder(embedder: Embedding, config: GraphConfig) -> None:
-    """Refuse an embedding model whose known dimension is not the store's."""
+    """Refuse what is no embedding model, and one whose known dimension is not the store's."""
+    if isinstance(embedder, type) or not isinstance(embedder, Embedding):
+        is_class = isinstance(embedder, type)
+        given = f"the class {embedder.__name__} itself" if is_class else f"a {type(embedder).__name__}"
+        raise StoreParameterError(
+            f"The embedding model is {given}; give an APIEmbedding, a LocalEmbedding, one of LangChain, or any object with "
+            "a `dimension` and the async methods embed_query(text) and embed_documents(texts, batch_size)."
+        )
     dimension = embedder.dimension
     if dimension is not None and dimension != config.embed_dim:
         raise StoreParameterError(

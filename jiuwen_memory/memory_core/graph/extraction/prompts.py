@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from jiuwen_memory.errors import PromptFilesMissingError
+from jiuwen_memory.memory_core.config.graph import Language
 
 if TYPE_CHECKING:
     import jinja2
+
+logger = logging.getLogger("jiuwen_memory")
 
 _PACKAGE: Final = "jiuwen_memory.memory_core.graph.extraction"
 _ROLE: Final = re.compile(r"^=== (system|user) ===[ \t]*\n", re.MULTILINE)
@@ -33,6 +37,8 @@ QUESTIONS: Final = (
 )
 """Names of the prompt files, the same in every language."""
 
+LANGUAGES: Final = get_args(Language)
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -45,10 +51,15 @@ class PromptLibrary:
 
     A file is text with jinja2 holes, divided by lines `=== system ===` and `=== user ===`. Values are put in once and
     are never read as a template; a closing tag that the file itself uses cannot be closed by a value.
+
+    Raises:
+        PromptFilesMissingError: the folder is not there, or no file in it would ever be read.
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
         self.folder = Path(folder) if folder is not None else None
+        if self.folder is not None:
+            _check_folder(self.folder)
         self._parts: dict[tuple[str, str], tuple[_Part, ...]] = {}
 
     def is_loaded(self, name: str, language: str) -> bool:
@@ -87,6 +98,24 @@ class PromptLibrary:
                 "built-in file of that name uses."
             ) from error
         return [{"role": role, "content": content.strip()} for role, content in rendered]
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise PromptFilesMissingError(
+            f"The folder of prompts {str(folder)!r} is not there, or is no folder; give one laid out like ours, with "
+            f"{LANGUAGES[0]}/{QUESTIONS[0]}.md and the like in it, or leave `prompts` out."
+        )
+    known = {f"{language}/{question}.md" for language in LANGUAGES for question in QUESTIONS}
+    found = {str(path.relative_to(folder).as_posix()) for path in folder.glob("*/*.md")}
+    if not found & known:
+        raise PromptFilesMissingError(
+            f"The folder of prompts {str(folder)!r} holds no file that would be read. The files are {{"
+            f"{','.join(LANGUAGES)}}}/{{{','.join(QUESTIONS)}}}.md; name yours so, or leave `prompts` out."
+        )
+    for path in sorted(found - known):
+        if path.split("/")[0] in LANGUAGES:
+            logger.warning("The prompt file %s in %s is not read: no question is called so.", path, folder)
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jiuwen_memory.foundation.text import clean_text
+from jiuwen_memory.foundation.text import clean_text, is_blank
 
 _THINKING: Final = re.compile(r"(?is)<(think|thinking|thought|reasoning|reflection)>.*?</\1>")
 _END_OF_THINKING: Final = re.compile(r"(?is)^.*</(?:think|thinking|thought|reasoning|reflection)>")
@@ -246,7 +246,7 @@ def _as_list(value: JsonValue, marks: Sequence[str]) -> list[JsonValue]:
         return value
     if isinstance(value, dict):
         return [value] if any(mark in folded(value) for mark in marks) else list(value.values())
-    return [] if value is None or is_placeholder(str(value)) else [value]
+    return [] if value is None or value is False or is_placeholder(str(value)) else [value]
 
 
 def _unquoted(value: JsonValue) -> JsonValue:
@@ -325,8 +325,8 @@ def read_ids(value: JsonValue) -> list[int]:
 
 
 def read_text(value: JsonValue) -> str:
-    """Return a value as clean text; nothing, a placeholder or a structure gives an empty one."""
-    if value is None or isinstance(value, (dict, list)):
+    """Return a value as clean text; nothing, a placeholder, a yes or no, or a structure gives an empty one."""
+    if value is None or isinstance(value, (bool, dict, list)):
         return ""
     text = clean_text(str(value)).strip()
-    return "" if is_placeholder(text) else text
+    return "" if is_blank(text) or is_placeholder(text) else text

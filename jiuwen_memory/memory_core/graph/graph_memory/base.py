@@ -219,11 +219,12 @@ class GraphMemory(Identities):
             settled = waiting if number == len(parts) - 1 else ()
             if number:
                 budget.begin_part()
+            services = self._services(budget, ontology)
             try:
-                services = self._services(budget, ontology)
                 update = await self._add_part(part, services, hold=hold, settled=settled)
             except JiuwenMemoryError as error:
                 failure = _part_failure(error, parts[number:], stored)
+                failure.usage = total.usage + services.asker.ledger.usage
                 if strategy.keep_failed and isinstance(error, KEPT):
                     await commit_pending(failure, parts[number:], place=place, journal=self._store.journal)
                 if failure is error:

@@ -10,7 +10,6 @@ from typing import Any, Self, get_args
 
 from jiuwen_memory.errors import (
     EmbedderNotFoundError,
-    InvalidInputError,
     LanguageError,
     ModelNotFoundError,
 )
@@ -31,6 +30,16 @@ from jiuwen_memory.memory_core.graph.extraction.asking import Asker, Budget, Led
 from jiuwen_memory.memory_core.graph.extraction.ontology import Models, OwnTypes, make_ontology
 from jiuwen_memory.memory_core.graph.extraction.prompts import PromptLibrary
 from jiuwen_memory.memory_core.graph.graph_memory.commit import replay_journal
+from jiuwen_memory.memory_core.graph.graph_memory.parts import (
+    check_config,
+    check_locks,
+    check_mapping,
+    check_model,
+    check_prompts,
+    check_reranker,
+    check_strategy,
+    check_types,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.search import DEFAULT_SEARCH, SearchStrategy
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 
@@ -67,8 +76,18 @@ class MemoryCore:
     ) -> None:
         if language not in get_args(Language):
             raise LanguageError(f"language is {language!r}; give 'cn' or 'en'.")
+        check_config(db_config)
+        check_reranker(reranker)
+        check_strategy(extraction_strategy)
+        check_locks(locks)
+        check_prompts(prompts)
+        for name, keywords in (("db_kwargs", db_kwargs), ("llm_extra_kwargs", llm_extra_kwargs)):
+            check_mapping(name, keywords)
+        for name, types in (("entity_types", entity_types), ("relation_types", relation_types)):
+            check_types(name, types)
         self.config = db_config
         self.llm_client: ChatModel | None = LangChainModel(llm_client) if is_langchain_chat(llm_client) else llm_client
+        check_model(self.llm_client)
         self.llm_structured_output = llm_structured_output
         self.reranker = reranker
         self.extraction_strategy = extraction_strategy
@@ -79,7 +98,7 @@ class MemoryCore:
         self.ontology = make_ontology(self._own_types, db_config.db_storage_config)
         self._store: GraphStore = GraphStoreFactory.from_config(db_config, **(db_kwargs or {}))
         self._locks = locks or InProcessLocks()
-        self._prompts = PromptLibrary(Path(prompts) if prompts else None)
+        self._prompts = PromptLibrary(prompts)
         self._strategies: dict[str, SearchStrategy] = {"default": DEFAULT_SEARCH}
         if db_config.embedding_model is not None:
             self.attach_embedder(db_config.embedding_model)
@@ -100,10 +119,7 @@ class MemoryCore:
 
     def attach_reranker(self, reranker: Reranker) -> None:
         """Attach the reranker used where a `SearchConfig` says `rerank=True`."""
-        if not isinstance(reranker, Reranker):
-            raise InvalidInputError(
-                f"A reranker needs an async method rerank(query, documents); {type(reranker).__name__} has none."
-            )
+        check_reranker(reranker)
         self.reranker = reranker
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
 from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig
 from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chain_filters, eq, gte, in_list, lte
-from jiuwen_memory.foundation.text import normalise_name, query_tokens
+from jiuwen_memory.foundation.text import is_blank, normalise_name, query_tokens
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple, Triples
@@ -371,7 +371,7 @@ def _moment(seconds: int | None) -> datetime | None:
 
 
 def _check_text(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, str) or not value.strip()):
+    if value is not None and (not isinstance(value, str) or is_blank(value)):
         raise InvalidInputError(f"{name} is {value!r}; give a text that is not blank, or None.")
 
 

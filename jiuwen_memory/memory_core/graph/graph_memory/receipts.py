@@ -17,7 +17,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Episode
 from jiuwen_memory.memory_core.graph.extraction.usage import Usage
 from jiuwen_memory.memory_core.graph.graph_memory.merge_records import record_texts
-from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, counted, number_of
 from jiuwen_memory.memory_core.graph.graph_memory.traces import Traces, entry_texts, leaves
 
 TEXT_FIELDS: Final = ("content", "name", "aliases", "speakers", "sources", "source", "session_id", "idempotency_key")
@@ -60,6 +60,23 @@ class DeletionReceipt:
     def is_empty(self) -> bool:
         """Nothing was there to be deleted."""
         return not any(self.removed.values()) and not any(self.updated.values())
+
+    def __str__(self) -> str:
+        waiting = len(self.removed.get(JOURNAL_COLLECTION, ()))
+        parts = [
+            ("removed", _counted(self.removed)),
+            ("removed", number_of(waiting, "entry of the journal", "entries of the journal") if waiting else ""),
+            ("updated", _counted(self.updated)),
+            ("re-opened", counted(0, 0, len(self.reopened))),
+        ]
+        said = "; ".join(f"{what} {each}" for what, each in parts if each) or "nothing was there"
+        left = number_of(len(self.residue), "place still tells of it", "places still tell of it")
+        warnings = number_of(len(self.warnings), "warning", "warnings")
+        return f"{said[0].upper()}{said[1:]}; {left}; {warnings}."
+
+
+def _counted(ids: Mapping[str, tuple[str, ...]]) -> str:
+    return counted(*(len(ids.get(name, ())) for name in (EPISODE_COLLECTION, ENTITY_COLLECTION, RELATION_COLLECTION)))
 
 
 def removed_ids(update: GraphMemUpdate, settled: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:

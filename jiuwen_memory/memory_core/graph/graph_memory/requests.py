@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jiuwen_memory.errors import InvalidInputError
-from jiuwen_memory.foundation.llm.schema.message import PlainMessage, plain_messages
+from jiuwen_memory.foundation.llm.schema.message import ROLES, PlainMessage, plain_messages
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, new_uuid
-from jiuwen_memory.foundation.text import clean_text, cut_bytes, split_text
+from jiuwen_memory.foundation.text import clean_text, cut_bytes, is_blank, split_text
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, HumanEntity
@@ -82,11 +82,12 @@ def parse_request(
     if reference_time is not None and not isinstance(reference_time, datetime):
         raise InvalidInputError(f"reference_time is a {type(reference_time).__name__}; give a datetime or None.")
     parse_user_id(user_id, storage)
-    text, named = parse_content(src_type, content, names=_checked_names(src_type, content, content_fmt_kwargs))
+    names = _checked_names(src_type, content, content_fmt_kwargs)
+    text, named = parse_content(src_type, content, names=names)
     speakers = _fitting(named, storage)
     cleaned = clean_text(text)
-    if not cleaned.strip():
-        raise InvalidInputError("content is empty; give some text to remember.")
+    if is_blank(cleaned):
+        raise InvalidInputError("content is empty or shows nothing; give some text to remember.")
     moment = reference_time or datetime.now(UTC)
     return AddRequest(
         user_id=user_id,
@@ -103,6 +104,7 @@ def parse_request(
         warnings=(
             *(["Characters that cannot be stored were replaced in the content."] if cleaned != text else []),
             *(["A speaker's name was cut to what the store can hold."] if speakers != named else []),
+            *_unused_names(content, names),
         ),
     )
 
@@ -110,7 +112,7 @@ def parse_request(
 def split_request(request: AddRequest, *, chunk_tokens: int, content_bytes: int) -> tuple[AddRequest, ...]:
     """Return the request in parts of at most `chunk_tokens` tokens that each fit the content field."""
     texts = split_text(request.text, chunk_tokens, max_bytes=content_bytes // SEARCH_TEXT_GROWTH)
-    texts = [text for text in texts if text.strip()]
+    texts = [text for text in texts if not is_blank(text)]
     return tuple(
         replace(request, text=text, part=number, parts=len(texts), warnings=request.warnings if number == 1 else ())
         for number, text in enumerate(texts, start=1)
@@ -119,7 +121,7 @@ def split_request(request: AddRequest, *, chunk_tokens: int, content_bytes: int)
 
 def parse_user_id(user_id: object, storage: GraphStoreStorageConfig) -> str:
     """Return the user id, or say why it cannot be one: 1 to `storage.user_id` printable characters, not blank."""
-    if not isinstance(user_id, str) or not user_id.strip():
+    if not isinstance(user_id, str) or is_blank(user_id):
         raise InvalidInputError(f"user_id is {user_id!r}; give a text that is not blank.")
     if len(user_id) > storage.user_id:
         raise InvalidInputError(
@@ -167,16 +169,17 @@ def parse_content(
         )
     given: Sequence[Any] = content
     messages = [message for message in plain_messages(given) if message.role not in UNREMEMBERED_ROLES]
-    spoken = [(_speaker(message, names), message) for message in messages if message.text.strip()]
+    spoken = [(_speaker(message, names), message) for message in messages if not is_blank(message.text)]
     lines = [f"{speaker.name}: {message.text}" for speaker, message in spoken]
     speakers = dict.fromkeys(speaker for speaker, message in spoken if message.role != "tool")
     return "\n".join(lines), tuple(speakers)
 
 
 def _speaker(message: PlainMessage, names: Mapping[str, str]) -> Mention:
-    name = names.get(message.name or "") or message.name or names.get(message.role) or message.role
+    own = "" if is_blank(message.name or "") else message.name
+    name = names.get(own or "") or own or names.get(message.role) or message.role
     if message.role == "tool":
-        return Mention(_one_line(f"tool {message.name}" if message.name else name), AIEntity.name)
+        return Mention(_one_line(f"tool {own}" if own else name), AIEntity.name)
     return Mention(_one_line(name), HumanEntity.name if message.role in HUMAN_ROLES else AIEntity.name)
 
 
@@ -203,19 +206,39 @@ def _json_text(content: Content) -> str:
         raise InvalidInputError(
             f"content is not valid JSON ({error}); mend it, or add it as EpisodeType.DOCUMENT."
         ) from error
-    is_nothing = value in ({}, [], None) or (isinstance(value, str) and not value.strip())
+    is_nothing = value in ({}, [], None) or (isinstance(value, str) and is_blank(value))
     return "" if is_nothing else content
 
 
 def _checked_names(src_type: EpisodeType, content: Content, given: Mapping[str, str] | None) -> Mapping[str, str]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidInputError(
+            f'content_fmt_kwargs is a {type(given).__name__}; give a dict such as {{"user": "Alice"}}, or None.'
+        )
     if not given:
         return {}
     if src_type is not EpisodeType.CONVERSATION or isinstance(content, str):
         raise InvalidInputError("content_fmt_kwargs names the roles of a list of messages; leave it out otherwise.")
     for role, name in given.items():
-        if not isinstance(role, str) or not isinstance(name, str) or not name.strip():
+        if not isinstance(role, str) or not isinstance(name, str) or is_blank(name):
             raise InvalidInputError(f"content_fmt_kwargs maps {role!r} to {name!r}; map a role to a name.")
-    return given
+    # A caller may call the role as LangChain does.
+    return {**{ROLES[role]: name for role, name in given.items() if role in ROLES}, **given}
+
+
+def _unused_names(content: Content, names: Mapping[str, str]) -> list[str]:
+    """Say so if a name is given for something that no message can have been said by: most likely it is misspelt."""
+    if not names or isinstance(content, str | Mapping):
+        return []
+    given: Sequence[Any] = content
+    messages = plain_messages(given)
+    spoken = {message.role for message in messages} | {message.name for message in messages if message.name}
+    known = sorted({*ROLES, *ROLES.values(), *UNREMEMBERED_ROLES, "tool"} | spoken)
+    unknown = [role for role in names if role not in known]
+    if not unknown:
+        return []
+    listed = ", ".join(map(repr, unknown))
+    return [f"content_fmt_kwargs names {listed}, which nobody in these messages is; known are {', '.join(known)}."]
 
 
 def _label(field: str, value: str | None) -> str:

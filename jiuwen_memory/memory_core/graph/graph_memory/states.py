@@ -119,6 +119,18 @@ class GraphMemUpdate:
         """Nothing is added, updated or removed."""
         return not any((*self.objects(), *self.removed_episode, *self.removed_entity, *self.removed_relation))
 
+    def __str__(self) -> str:
+        rows = {
+            "added": (self.added_episode, self.added_entity, self.added_relation),
+            "updated": (self.updated_episode, self.updated_entity, self.updated_relation),
+            "removed": (self.removed_episode, self.removed_entity, self.removed_relation),
+        }
+        done = {what: counted(*map(len, each)) for what, each in rows.items()}
+        said = "; ".join(f"{what} {each}" for what, each in done.items() if each) or "nothing changed"
+        if self.duplicate_of:
+            said += f"; a repeat of episode {self.duplicate_of}"
+        return f"{said[0].upper()}{said[1:]}; {number_of(len(self.warnings), 'warning', 'warnings')}."
+
     def objects(self) -> Iterator[BaseGraphObject]:
         """Return every added or updated object: episodes, then entities, then relations."""
         yield from self.added_episode
@@ -150,6 +162,17 @@ class GraphMemUpdate:
             duplicate_of=self.duplicate_of or later.duplicate_of,
             usage=self.usage + later.usage,
         )
+
+
+def number_of(count: int, one: str, several: str) -> str:
+    """Return a number and what it counts."""
+    return f"{count} {one if count == 1 else several}"
+
+
+def counted(episodes: int, entities: int, relations: int) -> str:
+    """Return how many objects of each kind there are, leaving out kinds of which there are none."""
+    words = ((episodes, "episode", "episodes"), (entities, "entity", "entities"), (relations, "relation", "relations"))
+    return ", ".join(number_of(*each) for each in words if each[0])
 
 
 def _ids(objects: Iterable[BaseGraphObject]) -> set[str]:
