@@ -77,8 +77,8 @@ def check_embedder(embedder: Embedding, config: GraphConfig) -> None:
         is_class = isinstance(embedder, type)
         given = f"the class {embedder.__name__} itself" if is_class else f"a {type(embedder).__name__}"
         raise StoreParameterError(
-            f"The embedding model is {given}; give an APIEmbedding, a LocalEmbedding, one of LangChain, or any object with "
-            "a `dimension` and the async methods embed_query(text) and embed_documents(texts, batch_size)."
+            f"The embedding model is {given}; give an APIEmbedding, a LocalEmbedding, one of LangChain, or any object "
+            "with a `dimension` and the async methods embed_query(text) and embed_documents(texts, batch_size)."
         )
     dimension = embedder.dimension
     if dimension is not None and dimension != config.embed_dim:
