@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 from langchain_core.language_models import FakeListLLM
 from langchain_core.messages import HumanMessage
-from pydantic import BaseModel
 
 from jiuwen_memory import AddMemStrategy, EpisodeType, GraphConfig, GraphMemory, Model
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, PromptFilesMissingError, StoreParameterError
@@ -29,10 +28,6 @@ ZERO_WIDTH = [
     "\u202e\u2066",
     "\U000e0101",
 ]
-
-
-class Place(BaseModel):
-    """A type of entity."""
 
 
 class Broken:
@@ -63,9 +58,6 @@ def memory_of(**parts: Any) -> GraphMemory:
         ({"locks": InProcessLocks}, "locks is the class InProcessLocks itself"),
         ({"db_kwargs": [1]}, "db_kwargs is a list; give a dict"),
         ({"llm_extra_kwargs": {1: 2}}, "llm_extra_kwargs is a dict; give a dict of keyword"),
-        ({"entity_types": Place}, "entity_types is or holds the class Place itself"),
-        ({"entity_types": ["Place"]}, "entity_types is or holds a str"),
-        ({"relation_types": [Place()]}, "relation_types is or holds a Place"),
         ({"prompts": 7}, "prompts is a int; give the path"),
     ],
     ids=lambda each: each[:40] if isinstance(each, str) else "-".join(each),

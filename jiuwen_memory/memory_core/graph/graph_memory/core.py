@@ -38,7 +38,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.parts import (
     check_prompts,
     check_reranker,
     check_strategy,
-    check_types,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.search import DEFAULT_SEARCH, SearchStrategy
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
@@ -83,8 +82,6 @@ class MemoryCore:
         check_prompts(prompts)
         for name, keywords in (("db_kwargs", db_kwargs), ("llm_extra_kwargs", llm_extra_kwargs)):
             check_mapping(name, keywords)
-        for name, types in (("entity_types", entity_types), ("relation_types", relation_types)):
-            check_types(name, types)
         self.config = db_config
         self.llm_client: ChatModel | None = LangChainModel(llm_client) if is_langchain_chat(llm_client) else llm_client
         check_model(self.llm_client)

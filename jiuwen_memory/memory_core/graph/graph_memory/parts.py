@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.llm.model import ChatModel
@@ -65,17 +63,6 @@ def check_mapping(name: str, value: object) -> None:
     """Refuse what is no mapping of keyword arguments; None is none."""
     if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
         raise InvalidInputError(f"{name} is {_shown(value)}; give a dict of keyword arguments, or None.")
-
-
-def check_types(name: str, value: object) -> None:
-    """Refuse what is no list of pydantic models."""
-    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    wrong = [each for each in listed if not (isinstance(each, type) and issubclass(each, BaseModel))]
-    if wrong or listed is not value:
-        raise InvalidInputError(
-            f"{name} is or holds {_shown((wrong or [value])[0])}; give a list of classes that inherit from pydantic's "
-            "BaseModel."
-        )
 
 
 def check_prompts(value: object) -> None:
