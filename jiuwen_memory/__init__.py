@@ -32,11 +32,15 @@ from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
 )
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.bulk import BulkProgress, BulkReport, ItemResult, MemoryItem
 from jiuwen_memory.memory_core.graph.graph_memory.identities import UnmergeReport
 from jiuwen_memory.memory_core.graph.graph_memory.merging import MergePreview
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
+from jiuwen_memory.memory_core.graph.graph_memory.reembed import ReembedProgress
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.memory_core.graph.graph_memory.statistics import GraphStatistics
+from jiuwen_memory.memory_core.graph.graph_memory.synonyms import SynonymReport
 from jiuwen_memory.memory_core.graph.graph_memory.upkeep import RecoveryReport
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig, RerankerConfig
 from jiuwen_memory.retrieval.embedding.api_embedding import APIEmbedding
@@ -51,6 +55,8 @@ __all__ = [
     "APIEmbedding",
     "APIReranker",
     "AddMemStrategy",
+    "BulkProgress",
+    "BulkReport",
     "CheckReport",
     "DeletionReceipt",
     "Embedding",
@@ -62,14 +68,17 @@ __all__ = [
     "GraphConfig",
     "GraphMemUpdate",
     "GraphMemory",
+    "GraphStatistics",
     "GraphStore",
     "GraphStoreFactory",
     "GraphStoreIndexConfig",
     "GraphStoreStorageConfig",
     "HumanEntity",
     "InProcessLocks",
+    "ItemResult",
     "Lease",
     "LocalEmbedding",
+    "MemoryItem",
     "MergePreview",
     "MilvusAUTO",
     "MilvusFLAT",
@@ -82,12 +91,14 @@ __all__ = [
     "RRFRankConfig",
     "RecoveryReport",
     "RedisUserLocks",
+    "ReembedProgress",
     "Relation",
     "RelationDef",
     "Reranker",
     "RerankerConfig",
     "ResumedAdd",
     "SearchConfig",
+    "SynonymReport",
     "TaggedWith",
     "Topic",
     "UnmergeReport",

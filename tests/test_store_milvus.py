@@ -258,7 +258,7 @@ async def test_columns_of_another_version_are_named_and_kept(backend: Backend) -
 
     store = backend.make()
     with pytest.raises(
-        SchemaMismatchError, match=r"uuid is missing in the store.*vector is in the store only.*migrate"
+        SchemaMismatchError, match=r"uuid is missing in the store.*vector is in the store only.*reembed"
     ):
         await store.open()
 

@@ -140,6 +140,7 @@ class SyncGraphMemory:
         """The graph store; its methods are coroutines of the memory's own thread."""
         return self.memory.db_backend
 
+    add_memories = _blocking(GraphMemory.add_memories)
     add_memory = _blocking(GraphMemory.add_memory)
     check = _blocking(GraphMemory.check)
     delete_before = _blocking(GraphMemory.delete_before)
@@ -147,13 +148,18 @@ class SyncGraphMemory:
     delete_episode = _blocking(GraphMemory.delete_episode)
     delete_relation = _blocking(GraphMemory.delete_relation)
     delete_user = _blocking(GraphMemory.delete_user)
+    link_synonyms = _blocking(GraphMemory.link_synonyms)
     merge = _blocking(GraphMemory.merge)
+    unlink_synonyms = _blocking(GraphMemory.unlink_synonyms)
     unmerge = _blocking(GraphMemory.unmerge)
     get = _blocking(GraphMemory.get)
     objects = _blocking_items(GraphMemory.objects)
     pending = _blocking(GraphMemory.pending)
     recover = _blocking(GraphMemory.recover)
+    reembed = _blocking(GraphMemory.reembed)
     resume = _blocking(GraphMemory.resume)
     search = _blocking(GraphMemory.search)
+    stats = _blocking(GraphMemory.stats)
+    synonyms = _blocking(GraphMemory.synonyms)
     timeline = _blocking(GraphMemory.timeline)
     triples = _blocking(GraphMemory.triples)

@@ -79,6 +79,7 @@ class AddMemStrategy(BaseModel):
         judge_items: items per judgement (same or not?); 1 asks about each pair in a question of its own.
         keep_failed: keep the input of an add that fails for good in the journal, for `resume`.
         max_llm_calls: requests to the model per add, retries included (None: no limit); what is left out is reported.
+        link_synonyms: link new entities to those with close names, as `GraphMemory.link_synonyms` does for all.
         max_tokens: tokens per add, prompts and answers together (None: no limit).
     """
 
@@ -107,6 +108,7 @@ class AddMemStrategy(BaseModel):
     batch_items: int = Field(default=20, ge=1, le=200)
     judge_items: int = Field(default=20, ge=1, le=200)
     keep_failed: bool = True
+    link_synonyms: bool = False
     max_llm_calls: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
 

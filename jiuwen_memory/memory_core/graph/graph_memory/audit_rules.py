@@ -7,7 +7,7 @@ The rules are what the write path promises of every graph between two writes:
 - A fact is listed by its ends; an entity and an episode list each other. Lists are capped, the newest kept, and one
   that was full is not filled up again when something in it goes: what is not listed counts as missing only while the
   list is at most a quarter full.
-- A relation rests on at least one episode; an entity has an episode or a relation.
+- A relation rests on at least one episode, unless it links two close names; an entity has an episode or a relation.
 - `mention_count` is at least 1 and at least the number of episodes listed. It may be higher: one text can state a fact
   twice in different words, entities that are fused add their counts, and the list is capped.
 - A period does not end before it begins, and nothing was last mentioned before it was first mentioned.
@@ -210,7 +210,7 @@ def resolve_faults(graph: UserGraph) -> Iterator[Fault]:
         yield from _reference_faults(graph, relation, listings=listings)
         yield from _mention_faults(relation, episodes=listings["episodes"].right)
         yield from _time_faults(relation, graph.find(Relation, listings["superseded_by"].right))
-        if not listings["episodes"].right:
+        if relation.kind != "synonym" and not listings["episodes"].right:
             detail = f"no episode supports it; the relation says {relation.content_text!r}"
             yield fault(relation, "orphan", detail=detail, remedy="remove")
     for episode in graph.all(Episode):

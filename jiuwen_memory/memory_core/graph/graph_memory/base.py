@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,6 +15,13 @@ from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.config.graph import EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
 from jiuwen_memory.memory_core.graph.extraction.ontology import Models, Ontology, make_ontology
+from jiuwen_memory.memory_core.graph.graph_memory.bulk import (
+    BulkReport,
+    GatheringEmbedding,
+    MemoryItem,
+    OnProgress,
+    add_items,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall_scope
@@ -47,8 +54,10 @@ from jiuwen_memory.memory_core.graph.graph_memory.search import (
     SearchStrategy,
     search_collection,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.services import Services, parse_vector
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, parse_vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
+from jiuwen_memory.memory_core.graph.graph_memory.statistics import with_usage
+from jiuwen_memory.memory_core.graph.graph_memory.synonyms import Closeness, with_synonyms
 
 
 class GraphMemory(Identities):
@@ -136,19 +145,59 @@ class GraphMemory(Identities):
             LockTimeoutError: another writer of this user took too long.
             LockLostError, LockServiceError: the user's lock was lost before the write; nothing was written.
         """
-        self._embedder()
-        self._model()
         ontology = self._ontology(entity_types, relation_types, closed_types=closed_types)
-        request = parse_request(
-            src_type,
+        item = MemoryItem(
+            user_id,
             content,
-            user_id=user_id,
-            storage=self.config.db_storage_config,
+            src_type,
             content_fmt_kwargs=content_fmt_kwargs,
             reference_time=reference_time,
             session_id=session_id,
             source=source,
             idempotency_key=idempotency_key,
+        )
+        return await self._add_item(item, self._embedder(), ontology)
+
+    async def add_memories(
+        self, items: Iterable[MemoryItem], *, on_progress: OnProgress | None = None, users_at_once: int = 8
+    ) -> BulkReport:
+        """Add many inputs: those of one user in the order given, different users side by side.
+
+        An item that fails is in the report with its error, and the rest goes on. Adding the same items again, after a
+        failure, a cancellation or a crash, does what is missing and repeats nothing: an item with neither
+        `reference_time` nor `idempotency_key` gets a key made of its content and its place among equal items.
+
+        Args:
+            items: the inputs.
+            on_progress: called after each item with a `BulkProgress`; may be a coroutine function.
+            users_at_once: how many users are added to at the same time.
+
+        Raises:
+            InvalidInputError: something in `items` is no `MemoryItem`, or an argument cannot be used.
+            EmbedderNotFoundError, ModelNotFoundError: one of the two is not attached.
+        """
+        embedder = self._embedder()
+        self._model()
+        shared = replace(embedder, model=GatheringEmbedding(embedder.model))
+        return await add_items(
+            items,
+            add=lambda item: self._add_item(item, shared, self.ontology),
+            users_at_once=users_at_once,
+            on_progress=on_progress,
+        )
+
+    async def _add_item(self, item: MemoryItem, embedder: Embedder, ontology: Ontology) -> GraphMemUpdate:
+        self._model()
+        request = parse_request(
+            item.src_type,
+            item.content,
+            user_id=item.user_id,
+            storage=self.config.db_storage_config,
+            content_fmt_kwargs=item.content_fmt_kwargs,
+            reference_time=item.reference_time,
+            session_id=item.session_id,
+            source=item.source,
+            idempotency_key=item.idempotency_key,
         )
         if ontology is not self.ontology:
             request = replace(request, own_types=ontology.own_names)
@@ -157,7 +206,7 @@ class GraphMemory(Identities):
             chunk_tokens=self.extraction_strategy.chunk_tokens,
             content_bytes=self.config.db_storage_config.content,
         )
-        async with self._hold(user_id, self._embedder()) as hold:
+        async with self._hold(item.user_id, embedder) as hold:
             return await self._add_or_keep(parts, hold=hold, ontology=ontology)
 
     def _ontology(
@@ -219,7 +268,7 @@ class GraphMemory(Identities):
             settled = waiting if number == len(parts) - 1 else ()
             if number:
                 budget.begin_part()
-            services = self._services(budget, ontology)
+            services = self._services(budget, ontology, hold.embedder)
             try:
                 update = await self._add_part(part, services, hold=hold, settled=settled)
             except JiuwenMemoryError as error:
@@ -247,6 +296,12 @@ class GraphMemory(Identities):
         planned = await plan_update(part, services)
         if not services.strategy.skip_uuid_dedupe:
             planned = with_fresh_ids(planned, await recall_taken(planned, services))
+        if services.strategy.link_synonyms:
+            planned = await with_synonyms(
+                planned, part.user_id, Closeness(), store=self._store, embedder=services.embedder
+            )
+        ledger = services.asker.ledger
+        planned = with_usage(planned, ledger.usage)
         update = await commit_update(
             planned,
             part.user_id,
@@ -255,7 +310,6 @@ class GraphMemory(Identities):
             confirm=hold.lease.confirm,
             settled=settled,
         )
-        ledger = services.asker.ledger
         return replace(update, warnings=[*part.warnings, *ledger.warnings, *update.warnings], usage=ledger.usage)
 
     async def search(
@@ -321,10 +375,10 @@ class GraphMemory(Identities):
             return await self._embedder().embed_query(query)
         return parse_vector(given, self.config.embed_dim)
 
-    def _services(self, budget: Budget, ontology: Ontology) -> Services:
+    def _services(self, budget: Budget, ontology: Ontology, embedder: Embedder) -> Services:
         return Services(
             store=self._store,
-            embedder=self._embedder(),
+            embedder=embedder,
             asker=self._asker(self._model(), budget),
             strategy=self.extraction_strategy,
             language=self.language,

@@ -45,9 +45,13 @@ from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 
 @dataclass(frozen=True)
 class Hold:
-    """A user whose lock is held and whose interrupted writes are finished; `pending` lists their unfinished adds."""
+    """A user whose lock is held and whose interrupted writes are finished; `pending` lists their unfinished adds.
+
+    `embedder` is the one to use meanwhile.
+    """
 
     lease: Lease
+    embedder: Embedder
     replayed: int
     pending: tuple[JournalEntry, ...]
 
@@ -137,7 +141,7 @@ class MemoryCore:
         """Hold the user's lock, with everything an interrupted writer left finished."""
         async with self._locks.hold(self._store.identity, user_id) as lease:
             replay = await replay_journal(user_id, store=self._store, embedder=embedder)
-            yield Hold(lease, replay.finished, replay.pending)
+            yield Hold(lease, embedder, replay.finished, replay.pending)
 
     def _embedder(self) -> Embedder:
         model = self._store.embedder

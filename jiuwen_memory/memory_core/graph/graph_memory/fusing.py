@@ -34,7 +34,9 @@ def resolve_rewired(merges: Sequence[Merge], known: KnownRelations) -> tuple[tup
         mine = [
             relation
             for relation in known.of_merged
-            if not absorbed.isdisjoint((relation.lhs, relation.rhs)) and relation.uuid not in taken
+            if not absorbed.isdisjoint((relation.lhs, relation.rhs))
+            and relation.uuid not in taken
+            and relation.kind != "synonym"
         ]
         taken.update(relation.uuid for relation in mine)
         rewired.append(tuple(_moved(relation, moved) for relation in mine))
@@ -62,6 +64,10 @@ def put_merges(
     """
     for merge in identity.merges:
         _put_merge(draft, merge, heard=identity.heard, at=at)
+    for relation in known.of_merged:
+        # Links between names go with a name; those of the name that stays are there, or are found anew.
+        if relation.kind == "synonym":
+            draft.remove(relation.uuid)
     lost = _put_rewired(draft, rewired, kept=kept, stored={each.uuid: each for each in known.of_merged})
     absorbed = identity.absorbed
     for episode in known.episodes_of_merged:

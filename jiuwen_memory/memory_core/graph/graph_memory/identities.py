@@ -20,6 +20,7 @@ from jiuwen_memory.memory_core.graph.extraction.values import Summary, SummaryCa
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import Graph
 from jiuwen_memory.memory_core.graph.graph_memory.forget import DeletionServices, recall_graph
+from jiuwen_memory.memory_core.graph.graph_memory.growth import Growth
 from jiuwen_memory.memory_core.graph.graph_memory.merge_records import read_members
 from jiuwen_memory.memory_core.graph.graph_memory.merging import (
     Fusion,
@@ -33,7 +34,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.retelling import Retold, resol
 from jiuwen_memory.memory_core.graph.graph_memory.sides import put_sides, resolve_stayed
 from jiuwen_memory.memory_core.graph.graph_memory.splitting import Case, put_facts
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft, GraphMemUpdate
-from jiuwen_memory.memory_core.graph.graph_memory.upkeep import Upkeep
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class UnmergeReport:
         return self.update.usage
 
 
-class Identities(Upkeep):
+class Identities(Growth):
     """The part of `GraphMemory` in which the user says who is who."""
 
     @overload

@@ -73,7 +73,7 @@ class MemoryConnection:
             raise SchemaMismatchError(
                 f"The store {self.config.uri!r} holds vectors of dimension {state.embed_dim} compared by "
                 f"{state.metric}, the configuration wants dimension {dim} and {metric}. Nothing was changed. Use the "
-                "settings the store was built with, `reembed` it for another embedding model, or give another uri or "
-                "name."
+                "settings the store was built with; with them, `reembed(into=...)` copies it into a store of other "
+                "settings. Or give another uri or name."
             )
         return state

@@ -201,6 +201,6 @@ def _check_metrics(
 def _refuse(collection: str, differences: Sequence[str]) -> None:
     raise SchemaMismatchError(
         f"The store's {collection} does not fit the configuration: {'; '.join(differences)}. Nothing was changed. "
-        "Use the settings the store was built with, `reembed` it for another embedding model, `migrate` it to this "
-        "version's schema, or give another uri or name."
+        "Use the settings the store was built with; with them, `reembed(into=...)` copies it into a store of other "
+        "settings. Or give another uri or name."
     )

@@ -1,0 +1,148 @@
+"""Links between close names: found, counted, removed, never merged, and gone with their entities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jiuwen_memory import ENTITY_COLLECTION, AddMemStrategy
+from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.store.query import filter_user
+from tests.memory_support import Taught, all_entities, taught
+
+CLOSE = {"Katherine Johnson": "Human", "Katherine Johnsson": "Human", "Oslo": "Place"}
+
+
+async def known(**options: Any) -> Taught:
+    """Return a memory that knows two spellings of one name, and another name, each from a text of its own."""
+    world = taught(**options)
+    for name, kind in CLOSE.items():
+        await world.learn(f"{name} was mentioned.", types={name: kind})
+    return world
+
+
+async def test_close_names_are_linked_and_nothing_is_merged() -> None:
+    world = await known()
+
+    report = await world.memory.link_synonyms("ann")
+
+    entities = await all_entities(world.memory)
+    (link,) = await world.memory.synonyms("ann")
+    assert (report.entities, report.added) == (3, 1)
+    assert {link.lhs, link.rhs} == {entities["Katherine Johnson"].uuid, entities["Katherine Johnsson"].uuid}
+    assert link.kind == "synonym"
+    assert 0.8 <= float(str(link.qualifiers["similarity"])) <= 1
+    assert set(entities) == set(CLOSE)
+
+
+async def test_linking_again_adds_nothing() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+
+    again = await world.memory.link_synonyms("ann")
+
+    assert (again.added, again.known) == (0, 1)
+    assert len(await world.memory.synonyms("ann")) == 1
+
+
+async def test_a_graph_with_links_passes_the_check() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+
+    report = await world.memory.check("ann", repair=True)
+
+    assert report.is_clean, str(report)
+    assert len(await world.memory.synonyms("ann")) == 1
+
+
+async def test_a_links_end_takes_it_along_when_it_is_deleted() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+    entities = await all_entities(world.memory)
+
+    await world.memory.delete_entity("ann", entities["Katherine Johnsson"].uuid)
+
+    assert await world.memory.synonyms("ann") == []
+    assert (await world.memory.check("ann")).is_clean
+
+
+async def test_forgetting_an_episode_forgets_the_links_of_its_names() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+    entities = await all_entities(world.memory)
+
+    await world.memory.delete_episode("ann", entities["Katherine Johnson"].episodes[0])
+
+    assert set(await all_entities(world.memory)) == {"Katherine Johnsson", "Oslo"}
+    assert await world.memory.synonyms("ann") == []
+
+
+async def test_all_links_can_be_removed_at_once() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+
+    removed = await world.memory.unlink_synonyms("ann")
+
+    assert removed == 1
+    assert await world.memory.synonyms("ann") == []
+    assert set(await all_entities(world.memory)) == set(CLOSE)
+
+
+async def test_new_entities_are_linked_while_adding_where_the_strategy_says_so() -> None:
+    world = await known(strategy=AddMemStrategy(chinese_entity=False, link_synonyms=True))
+
+    entities = await all_entities(world.memory)
+
+    (link,) = await world.memory.synonyms("ann")
+    assert {link.lhs, link.rhs} == {entities["Katherine Johnson"].uuid, entities["Katherine Johnsson"].uuid}
+    assert (await world.memory.link_synonyms("ann")).added == 0
+
+
+async def test_new_entities_of_one_text_are_linked_to_each_other() -> None:
+    world = taught(strategy=AddMemStrategy(chinese_entity=False, link_synonyms=True))
+
+    await world.learn("They were all mentioned.", types=CLOSE)
+
+    assert len(await world.memory.synonyms("ann")) == 1
+
+
+async def test_fused_entities_have_no_link_to_themselves() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+    names = ("Katherine Johnson", "Katherine Johnsson")
+
+    await world.learn("K. Johnson again.", types={"K. Johnson": "Human"}, same={"K. Johnson": names})
+
+    assert await world.memory.synonyms("ann") == []
+    assert len(await all_entities(world.memory)) == 2
+    assert (await world.memory.check("ann")).is_clean
+
+
+async def test_links_are_between_one_users_entities() -> None:
+    world = taught()
+    await world.learn("One.", types={"Katherine Johnson": "Human"})
+    await world.learn("Two.", types={"Katherine Johnsson": "Human"}, user="bob")
+
+    report = await world.memory.link_synonyms("ann")
+
+    assert report.added == 0
+    assert await world.memory.db_backend.count(ENTITY_COLLECTION, user=filter_user("bob")) == 1
+
+
+async def test_links_are_not_found_as_facts() -> None:
+    world = await known()
+    await world.memory.link_synonyms("ann")
+
+    found = await world.memory.search("synonym", "ann", entity=False, episode=False)
+
+    assert list(found.values()) == [[]]
+    assert list(await world.memory.triples("ann")) == []
+
+
+@pytest.mark.parametrize(("wrong", "value"), [("min_similarity", 0.0), ("min_similarity", 1.5), ("top_k", 0)])
+async def test_what_no_link_can_fulfil_is_refused(wrong: str, value: Any) -> None:
+    world = taught()
+
+    with pytest.raises(InvalidInputError, match=wrong):
+        await world.memory.link_synonyms("ann", **{wrong: value})
