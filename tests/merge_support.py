@@ -20,7 +20,7 @@ DIM: Final = 64
 
 
 async def portrait(memory: GraphMemory, user: str = "ann", *, summaries: bool = True) -> list[str]:
-    """Return everything a user's graph says, without what differs from run to run: ids, order and times of writing."""
+    """Return everything a user's graph says, without what differs from run to run: ids, costs, order, times."""
     episodes = await all_episodes(memory, user)
     nodes = [each async for each in memory.objects(ENTITY_COLLECTION, user) if isinstance(each, Entity)]
     edges = [each async for each in memory.objects(RELATION_COLLECTION, user) if isinstance(each, Relation)]
@@ -35,6 +35,7 @@ def _shown(each: BaseGraphObject, labels: Mapping[str, str]) -> dict[str, Any]:
     values = each.model_dump(exclude=_OF_THE_RUN)
     if "expired_at" in values:
         values["expired_at"] = values["expired_at"] is not None
+    values["extra"].pop("usage", None)
     for name, value in values.items():
         if isinstance(value, list) and name != "merged_from":
             values[name] = sorted(labels.get(item, item) for item in value)

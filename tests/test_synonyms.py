@@ -146,3 +146,17 @@ async def test_what_no_link_can_fulfil_is_refused(wrong: str, value: Any) -> Non
 
     with pytest.raises(InvalidInputError, match=wrong):
         await world.memory.link_synonyms("ann", **{wrong: value})
+
+
+async def test_links_of_an_entity_that_the_user_merges_go_and_the_others_stay() -> None:
+    world = await known()
+    await world.learn("Katherine Johnsen was mentioned.", types={"Katherine Johnsen": "Human"})
+    assert (await world.memory.link_synonyms("ann")).added == 3
+    found = await all_entities(world.memory)
+    kept, gone, other = (found[f"Katherine {name}"].uuid for name in ("Johnson", "Johnsson", "Johnsen"))
+
+    await world.memory.merge("ann", kept, gone, dry_run=False)
+
+    (link,) = await world.memory.synonyms("ann")
+    assert {link.lhs, link.rhs} == {kept, other}
+    assert (await world.memory.check("ann")).is_clean
