@@ -16,12 +16,14 @@ from typing import TypeVar
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.timeformat import FORMATS
-from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, shift
+from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, floor, shift
 
 __all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve_period", "resolve_time"]
 
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST_WORDS = 120
+_TIMESPECS: Mapping[str, str] = {"second": "seconds", "minute": "minutes", "hour": "minutes"}
+_SHORT_DATES: Mapping[str, int] = {"month": 7, "quarter": 7, "season": 7, "year": 4, "decade": 4}
 _AROUND = "\"'“”‘’.,;!?。、()[] "  # NFKC has turned the wide forms of the others into these
 _LAST_HOUR = 24
 _WIDEST_OFFSET = 23
@@ -80,6 +82,17 @@ class Timepoint:
     def iso(self) -> str:
         """Return the full ISO 8601 form in its own offset, whatever the precision."""
         return f"{self._wall_time().isoformat()}{_offset_text(self.offset_minutes)}"
+
+    def short_iso(self) -> str:
+        """Return ISO 8601 only as exact as the moment is: `2024`, `2024-03`, `2024-03-15`, `2024-03-15T09:30+01:00`.
+
+        What has no such form is written by its beginning: a week by its Monday, a season by its first month.
+        """
+        moment = self._wall_time()
+        if self.precision in ("second", "minute", "hour"):
+            return f"{moment.isoformat(timespec=_TIMESPECS[self.precision])}{_offset_text(self.offset_minutes)}"
+        begins = floor(moment, self.precision).date().isoformat()
+        return begins[: _SHORT_DATES.get(self.precision, len(begins))]
 
     def format(self, language: str = "en") -> str:
         """Return the moment in words of a language, in its own offset and only as exact as it is."""

@@ -19,9 +19,11 @@ from jiuwen_memory.foundation.store.query import (
     gt,
     gte,
     in_list,
+    json_value,
     lt,
     lte,
     ne,
+    qualifier,
     starts_with,
 )
 from tests.stores import entity, relation
@@ -130,6 +132,75 @@ async def test_one_range_asks_for_what_held_at_a_moment(store: GraphStore) -> No
 
     assert sorted(each.uuid for each in found) == ["1", "2"]
     assert [each.uuid for each in undated] == ["1"]
+
+
+QUALIFIED = [
+    relation("a", uuid="1", qualifiers={"place": "Turin", "time": "2024-03-15", "sure": True}),
+    relation("b", uuid="2", qualifiers={"place": 'The "Crow"', "time": "2023", "count": 3}),
+    relation("c", uuid="3", qualifiers={"place": "都灵", "count": 2.5, "time": 2024, "心情": "高兴"}),
+    relation("d", uuid="4", qualifiers={}),
+    relation("e", uuid="9", qualifiers={"place": "Turin"}, user="bob"),
+]
+
+
+@pytest.mark.parametrize(
+    ("expr", "expected"),
+    [
+        (qualifier("place", "Turin"), "1"),
+        (qualifier("place", 'The "Crow"'), "2"),
+        (qualifier("place", "都灵"), "3"),
+        (qualifier("心情", "高兴"), "3"),
+        (qualifier("place", "Turin", operator="!="), "23"),
+        (qualifier("time", "2024-03", operator=">="), "1"),
+        (qualifier("time", "2024", operator="<"), "2"),
+        (qualifier("count", 2, operator=">"), "23"),
+        (qualifier("count", 3), "2"),
+        (qualifier("count", "3"), ""),
+        (qualifier("sure", True), "1"),
+        (qualifier("sure", False), ""),
+        (qualifier("nothing", "x"), ""),
+        (qualifier("place", "Turin") | json_value("qualifiers", "count", 3), "12"),
+        (qualifier("place", "Turin") & eq("name", "knows"), "1"),
+    ],
+    ids=str,
+)
+async def test_qualifiers_can_be_filtered_by(store: GraphStore, expr: QueryExpr, expected: str) -> None:
+    await store.upsert(RELATION_COLLECTION, QUALIFIED)
+    await store.refresh()
+
+    found = await store.query(RELATION_COLLECTION, user=ANN, expr=expr, consistency="strong")
+    (hits,) = await store.search(
+        RELATION_COLLECTION,
+        [SearchQuery("a", QUALIFIED[0].content_embedding)],
+        user=ANN,
+        rank=WeightedRankConfig(),
+        limit=10,
+        expr=expr,
+    )
+
+    assert sorted(each.uuid for each in found) == list(expected)
+    assert sorted(hit.found.uuid for hit in hits) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("expr", "told"),
+    [
+        (json_value("name", "x", "y"), "no JSON column"),
+        (qualifier('x"] or qualifiers["y', "y"), "cannot be a key"),
+        (qualifier("", "y"), "cannot be a key"),
+        (qualifier("x", float("nan")), "cannot be compared"),
+        (qualifier("x", True, operator=">"), "has no order"),
+        (qualifier("x", "\ud800"), "lone surrogate"),
+        (~qualifier("x", "y"), "cannot be negated"),
+        (~(eq("name", "x") | qualifier("x", "y")), "cannot be negated"),
+    ],
+    ids=str,
+)
+async def test_a_filter_on_qualifiers_that_cannot_be_meant_is_refused(
+    store: GraphStore, expr: QueryExpr, told: str
+) -> None:
+    with pytest.raises(QueryExpressionError, match=told):
+        await store.query(RELATION_COLLECTION, user=ANN, expr=expr)
 
 
 async def test_several_owners_may_be_asked_at_once(store: GraphStore) -> None:

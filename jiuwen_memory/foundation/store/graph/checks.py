@@ -22,6 +22,7 @@ from jiuwen_memory.foundation.store.query import (
     ArrayContains,
     Comparison,
     InList,
+    JsonComparison,
     Not,
     Or,
     QueryExpr,
@@ -29,6 +30,8 @@ from jiuwen_memory.foundation.store.query import (
 )
 
 INT_LIMIT: Final = 2**63
+_JSON_KEY: Final = re.compile(r"[\w .-]{1,100}")
+"""Keys that every backend reads alike inside `column["key"]`."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 Simplified = QueryExpr | bool
 
@@ -117,6 +120,7 @@ def check_filter(expr: QueryExpr, columns: Mapping[str, Column]) -> None:
         for part in expr.parts:
             check_filter(part, columns)
     elif isinstance(expr, Not):
+        _check_negation(expr.part)
         check_filter(expr.part, columns)
     elif isinstance(expr, Comparison):
         _check_operand(expr.field, (expr.value,), columns)
@@ -128,8 +132,22 @@ def check_filter(expr: QueryExpr, columns: Mapping[str, Column]) -> None:
         if _column(expr.field, columns).kind != "array":
             raise QueryExpressionError(f"{expr.field} is not a list; array_contains works on lists only.")
         _check_text(expr.value, expr.field)
+    elif isinstance(expr, JsonComparison):
+        _check_json_operand(expr, columns)
     else:
         raise QueryExpressionError(f"{type(expr).__name__} is not a filter this store understands.")
+
+
+def _check_negation(expr: QueryExpr) -> None:
+    if isinstance(expr, JsonComparison):
+        raise QueryExpressionError(
+            f"A condition on {expr.field}[{expr.key!r}] cannot be negated by ~, for stores differ on rows without the "
+            "key; turn its operator round instead."
+        )
+    for part in expr.parts if isinstance(expr, And | Or) else ():
+        _check_negation(part)
+    if isinstance(expr, Not):
+        _check_negation(expr.part)
 
 
 def check_user(user: QueryExpr) -> None:
@@ -243,6 +261,21 @@ def _check_operand(field: str, values: Sequence[object], columns: Mapping[str, C
             _check_text(value, field)
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise QueryExpressionError(f"{field} holds numbers and cannot be compared with {value!r}.")
+
+
+def _check_json_operand(expr: JsonComparison, columns: Mapping[str, Column]) -> None:
+    if _column(expr.field, columns).kind != "json":
+        raise QueryExpressionError(f"{expr.field} is no JSON column; compare it by eq(...) and the like.")
+    if not isinstance(expr.key, str) or not _JSON_KEY.fullmatch(expr.key):
+        raise QueryExpressionError(
+            f"{expr.key!r} cannot be a key in a filter on {expr.field}; use letters, digits, spaces, '_', '-' and '.'."
+        )
+    if isinstance(expr.value, str):
+        _check_text(expr.value, expr.field)
+    elif not isinstance(expr.value, bool) and not (isinstance(expr.value, int | float) and math.isfinite(expr.value)):
+        raise QueryExpressionError(f"{expr.field}[{expr.key!r}] cannot be compared with {expr.value!r}.")
+    elif isinstance(expr.value, bool) and expr.operator not in ("==", "!="):
+        raise QueryExpressionError(f"{expr.value!r} has no order; compare it by == or !=.")
 
 
 def _check_text(value: object, field: str) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
+    GIST,
     OPEN_END,
     RELATION_COLLECTION,
     UNKNOWN_START,
@@ -159,17 +160,22 @@ class Entity(BaseGraphObject):
         return {**super().to_row(), "name_norm": self.name_norm}
 
 
+UNTOLD_QUALIFIER = "time"
+
+
 class Relation(BaseGraphObject):
     """An edge: one fact, with the time it holds and the episodes it was said in.
 
     `lhs` and `rhs` are uuids of what `ends` names; `lhs_origin` and `rhs_origin` are the ends as first learnt, before
     merges. Times are UTC seconds with the offset they were spoken in (minutes) and the precision they were given with.
+    `qualifiers` hold what else was said of it, by key: `time`, `place`, `emotion`, `intent`, `said_by`, attributes of
+    its type, and others.
     """
 
     collection = RELATION_COLLECTION
     starts = frozenset({"valid_since", "first_mentioned_at", "last_mentioned_at"})
     ends_at = frozenset({"valid_until", "stated_until", "expired_at"})
-    vectors = {"content_embedding": "content_text"}
+    vectors = {"content_embedding": "qualified_text"}
 
     obj_type: str = "Relation"
     name: str = ""
@@ -209,12 +215,32 @@ class Relation(BaseGraphObject):
 
     @property
     def content_text(self) -> str:
-        """What the content vector is made of: the fact, or the name where there is no sentence."""
+        """The fact, or the name where there is no sentence."""
         return self.content or self.name
 
     @property
+    def qualified_text(self) -> str:
+        """What the content vector is made of, and prompts show: the fact, and the qualifiers that it does not name.
+
+        A `time` is left out: it is no word to be found by meaning, and `valid_since` says it better.
+        """
+        text = self.content_text
+        plain = normalise_name(text)
+        told = {key: words for key, words in self._qualifier_texts().items() if key != UNTOLD_QUALIFIER}
+        further = [f"{key}: {words}" for key, words in told.items() if normalise_name(words) not in plain]
+        return f"{text} ({'; '.join(further)})" if further else text
+
+    def _qualifier_texts(self) -> dict[str, str]:
+        """Return the qualifiers that are words or numbers, as texts."""
+        return {
+            key: str(value)
+            for key, value in self.qualifiers.items()
+            if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip()
+        }
+
+    @property
     def search_text(self) -> str:
-        return search_tokens(f"{self.name}\n{self.content}")
+        return search_tokens("\n".join([self.name, self.content, *self._qualifier_texts().values()]))
 
     def holds_at(self, seconds: int) -> bool:
         """Tell whether the fact holds at a moment (UTC seconds), as far as is known."""
@@ -229,7 +255,7 @@ class Relation(BaseGraphObject):
 
 
 class Episode(BaseGraphObject):
-    """One input source, or one part of a long one, with its original text."""
+    """One input source, or a part or a message of one, with its original text; or a gist that retells its `parents`."""
 
     collection = EPISODE_COLLECTION
     starts = frozenset({"valid_since"})
@@ -247,6 +273,11 @@ class Episode(BaseGraphObject):
     parents: list[str] = Field(default_factory=list, repr=False)
     part: int = 1
     parts: int = 1
+
+    @property
+    def is_gist(self) -> bool:
+        """It was made of other episodes, and says nothing of its own."""
+        return self.obj_type == GIST
 
 
 OBJECT_TYPES: Mapping[str, type[BaseGraphObject]] = {

@@ -5,6 +5,7 @@ from jiuwen_memory.foundation.store.query.expressions import (
     ArrayContains,
     Comparison,
     InList,
+    JsonComparison,
     Not,
     Or,
     QueryExpr,
@@ -16,9 +17,11 @@ from jiuwen_memory.foundation.store.query.expressions import (
     gt,
     gte,
     in_list,
+    json_value,
     lt,
     lte,
     ne,
+    qualifier,
     starts_with,
 )
 
@@ -27,6 +30,7 @@ __all__ = [
     "ArrayContains",
     "Comparison",
     "InList",
+    "JsonComparison",
     "Not",
     "Or",
     "QueryExpr",
@@ -38,8 +42,10 @@ __all__ = [
     "gt",
     "gte",
     "in_list",
+    "json_value",
     "lt",
     "lte",
     "ne",
+    "qualifier",
     "starts_with",
 ]

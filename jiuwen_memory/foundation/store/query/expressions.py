@@ -109,6 +109,35 @@ class ArrayContains(QueryExpr):
 
 
 @dataclass(frozen=True)
+class JsonComparison(QueryExpr):
+    """The value under `key` of a JSON column compares so; a row without the key, or of another type there, never does.
+
+    It cannot stand under `~`. Slow on Milvus Lite, which looks at every row in turn.
+    """
+
+    field: str
+    key: str
+    operator: Operator
+    value: Scalar
+
+    def matches(self, row: Mapping[str, Any]) -> bool:
+        document = row.get(self.field)
+        found = document.get(self.key) if isinstance(document, Mapping) else None
+        if _kind_of(found) != _kind_of(self.value):
+            return False
+        return Comparison("value", self.operator, self.value).matches({"value": found})
+
+    def fields(self) -> frozenset[str]:
+        return frozenset({self.field})
+
+
+def _kind_of(value: object) -> type | None:
+    if isinstance(value, bool):
+        return bool
+    return float if isinstance(value, int | float) else str if isinstance(value, str) else None
+
+
+@dataclass(frozen=True)
 class And(QueryExpr):
     """All of `parts` hold."""
 
@@ -192,6 +221,19 @@ def starts_with(field: str, prefix: str) -> QueryExpr:
 def array_contains(field: str, value: str) -> QueryExpr:
     """An array column holds the value."""
     return ArrayContains(field, value)
+
+
+def json_value(field: str, key: str, value: Scalar, *, operator: Operator = "==") -> QueryExpr:
+    """The value under a key of a JSON column compares so; a row without the key never does, whatever the operator."""
+    return JsonComparison(field, key, operator, value)
+
+
+def qualifier(key: str, value: Scalar, *, operator: Operator = "==") -> QueryExpr:
+    """A relation's qualifier compares so: `qualifier("place", "Turin")`, `qualifier("time", "2024-03", operator=">=")`.
+
+    Times are ISO 8601 as exact as they were said, so that they compare as texts.
+    """
+    return json_value("qualifiers", key, value, operator=operator)
 
 
 def filter_user(user_id: str | Sequence[str]) -> QueryExpr:

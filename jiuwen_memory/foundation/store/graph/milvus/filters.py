@@ -13,6 +13,7 @@ from jiuwen_memory.foundation.store.query import (
     ArrayContains,
     Comparison,
     InList,
+    JsonComparison,
     Not,
     Or,
     QueryExpr,
@@ -36,6 +37,11 @@ def literal(value: Scalar) -> str:
     return quote(value) if isinstance(value, str) else repr(value)
 
 
+def json_literal(value: Scalar) -> str:
+    """Return a value as a literal beside a JSON path, where true and false are small."""
+    return str(value).lower() if isinstance(value, bool) else literal(value)
+
+
 def any_of(field: str, values: Sequence[Scalar]) -> str:
     """Return the condition that a column is one of the values."""
     return f"{field} in [{', '.join(map(literal, values))}]"
@@ -57,6 +63,8 @@ def render(expr: QueryExpr) -> str:
         return _render_prefix(expr)
     if isinstance(expr, ArrayContains):
         return f"array_contains({expr.field}, {quote(expr.value)})"
+    if isinstance(expr, JsonComparison):
+        return f"{expr.field}[{quote(expr.key)}] {expr.operator} {json_literal(expr.value)}"
     raise QueryExpressionError(f"{type(expr).__name__} is not a filter this store understands.")
 
 
