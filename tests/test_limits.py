@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ from jiuwen_memory.foundation.store.graph.columns import collection_columns
 from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT, VARCHAR_LIMIT
 from jiuwen_memory.foundation.store.query import eq, in_list
 from jiuwen_memory.foundation.text import estimate_tokens
+from jiuwen_memory.memory_core.graph.graph_memory.recording import resolve_record
 from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_request
-from jiuwen_memory.memory_core.graph.graph_memory.resolve import resolve_episode
 from jiuwen_memory.memory_core.graph.graph_memory.states import History
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, FakePrompt, StrictStore
 from jiuwen_memory.testing.llm import Answer
@@ -263,8 +264,9 @@ def test_an_episode_lists_no_more_speakers_than_a_list_holds() -> None:
         source=None,
         idempotency_key=None,
     )
+    request = replace(request, utterances=())
 
-    made = resolve_episode(request, History((), []), "en").revise(content_embedding=[1.0] * DIM)
+    made = resolve_record(request, History((), []), "en").first.revise(content_embedding=[1.0] * DIM)
 
     assert len(made.speakers) == ARRAY_LIMIT
     check_row(made.to_row(), collection_columns(EPISODE_COLLECTION, config), collection=EPISODE_COLLECTION)

@@ -66,8 +66,9 @@ class FakeLLM:
 
     Args:
         replies: by name of the answer model (`EntityExtraction`, `TimezonePredictions`, `RelationExtraction`,
-            `EntityDuplication`, `EntitySummaries`, `RelationVerdicts`, `RelevantFacts`): a reply for every call, or a
-            `Script`. A function gets the prompt, which finds the numbers of listed items.
+            `EntityDuplication`, `EntitySummaries`, `RelationVerdicts`, `RelevantFacts`, `OpenInformation`,
+            `EpisodicFacts`, `TemporalFacts`, `GistExtraction`, `GistFacts`): a reply for every call, or a `Script`. A
+            function gets the prompt, which finds the numbers of listed items.
         latency: seconds each answer takes.
 
     `prompts` keeps what was asked, `calls` how often.

@@ -11,6 +11,8 @@ from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, 
 from jiuwen_memory.foundation.store.query import QueryExpr
 
 Language = Literal["cn", "en"]
+Extraction = Literal["staged", "openie", "episodic", "episodic_gist", "temporal"]
+"""What is asked about a text: see `AddMemStrategy.extraction`."""
 
 
 class EpisodeType(Enum):
@@ -64,7 +66,14 @@ class AddMemStrategy(BaseModel):
     """How a text becomes part of the graph.
 
     Args:
-        chinese_entity, chinese_entity_dedupe, chinese_relation: ask that question in Chinese whatever the language.
+        extraction: what is asked about a text. `staged`: named things, then facts about them, with times. `openie`:
+            things and triples in one question, without times of their own. `episodic`: things and facts in one
+            question, with who said what and circumstances as qualifiers. `episodic_gist`: gists and things, then such
+            facts with the gists as context. `temporal`: things and facts in one question, each with its time.
+        split_messages: each message of a conversation is an episode of its own, in one session, asked about together.
+        concatenate_gists: the gists of a text become one episode (only `episodic_gist` has gists).
+        chinese_entity, chinese_entity_dedupe, chinese_relation: ask that question in Chinese whatever the language;
+            a question for facts or gists follows `chinese_relation`, also if it asks for named things as well.
         skip_uuid_dedupe: do not check that new ids are free.
         recall_episode, recall_entity, recall_relation: what is looked up at each stage.
         summary_target: length an entity's summary aims at, in characters (twice that for people).
@@ -85,6 +94,9 @@ class AddMemStrategy(BaseModel):
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
+    extraction: Extraction = "staged"
+    split_messages: bool = False
+    concatenate_gists: bool = False
     chinese_entity: bool = True
     chinese_entity_dedupe: bool = False
     chinese_relation: bool = False

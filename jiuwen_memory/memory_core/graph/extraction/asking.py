@@ -89,18 +89,23 @@ class _Tries:
     left: int
 
 
-ESSENTIAL = frozenset({"entities", "relations"})
-"""Questions that an add is made of; the others may not take the last calls from them."""
-
-
 class Budget:
     """How many requests and tokens an add may still spend; shared by all of its parts.
 
-    Requests are kept back for the essential questions of this part and the following ones, and for each of them as many
-    tokens as the largest one took so far, or twice those of the question that would come before it.
+    Requests are kept back for the `essential` questions of this part and the following ones, those that an add is made
+    of, and for each of them as many tokens as the largest one took so far, or twice those of the question that would
+    come before it.
     """
 
-    def __init__(self, max_calls: int | None = None, max_tokens: int | None = None, *, parts: int = 1) -> None:
+    def __init__(
+        self,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        *,
+        parts: int = 1,
+        essential: frozenset[str] = frozenset(),
+    ) -> None:
+        self._essential = essential
         self._calls_left = max_calls
         self._tokens_left = max_tokens
         self._parts_to_come = parts
@@ -111,7 +116,7 @@ class Budget:
     def begin_part(self) -> None:
         """Note that the next part of the input is worked on now."""
         self._parts_to_come -= 1
-        self._awaited = set(ESSENTIAL)
+        self._awaited = set(self._essential)
 
     def spend_call(self, question: str, *, tokens: int) -> None:
         """Count a request of about so many tokens, or refuse it.
@@ -128,7 +133,7 @@ class Budget:
             )
         if self._calls_left is not None:
             self._calls_left -= 1
-        if question in ESSENTIAL:
+        if question in self._essential:
             self._largest = max(self._largest, tokens)
         self.spend_tokens(tokens)
 
@@ -138,7 +143,8 @@ class Budget:
             self._tokens_left -= tokens
 
     def _allows(self, question: str, tokens: int) -> bool:
-        kept = 0 if question in ESSENTIAL else len(self._awaited) + len(ESSENTIAL) * max(0, self._parts_to_come)
+        to_come = len(self._awaited) + len(self._essential) * max(0, self._parts_to_come)
+        kept = 0 if question in self._essential else to_come
         if self._calls_left is not None and self._calls_left <= kept:
             return False
         return self._tokens_left is None or self._tokens_left >= tokens + kept * max(self._largest, 2 * tokens)

@@ -100,3 +100,80 @@ class RelevantFacts(MultilingualBaseModel):
     """The facts that still make sense."""
 
     relevant: Annotated[list[int], Words(en="ids of the facts to keep", cn="应保留的事实编号")]
+
+
+class Triple(MultilingualBaseModel):
+    """A fact in three parts, without a sentence of its own."""
+
+    subject: Annotated[str, Field(max_length=160), Words(en="name of a listed thing", cn="所列事物的名称")]
+    predicate: Annotated[str, Field(max_length=64), Words(en="short predicate", cn="简短的谓词")]
+    object: Annotated[str, Field(max_length=160), Words(en="name of a listed thing", cn="所列事物的名称")]
+
+
+class OpenInformation(MultilingualBaseModel):
+    """The named things of a text and what it says of them, in one answer."""
+
+    entities: Annotated[list[ExtractedEntity], Words(en="named things", cn="有名称的事物")]
+    triples: Annotated[list[Triple], Words(en="facts", cn="事实")]
+
+
+class Qualifier(MultilingualBaseModel):
+    """A circumstance of a fact."""
+
+    key: Annotated[
+        str, Field(max_length=40), Words(en="time, place, emotion, intent, ...", cn="time、place、emotion、intent 等")
+    ]
+    value: Annotated[str, Field(max_length=120), Words(en="words of the text", cn="原文中的词语")]
+
+
+class EpisodicFact(MultilingualBaseModel):
+    """A fact with who said it, and under which circumstances."""
+
+    fact: Annotated[str, Field(max_length=300), Words(en="one short statement", cn="一句短句")]
+    subject: Annotated[str, Field(max_length=160), Words(en="name", cn="名称")]
+    predicate: Annotated[str, Field(max_length=64), Words(en="short predicate", cn="简短的谓词")]
+    object: Annotated[str, Field(max_length=160), Words(en="name", cn="名称")]
+    said_by: Annotated[str | None, Field(max_length=160), Words(en="speaker, or null", cn="说话人，或 null")]
+    qualifiers: Annotated[list[Qualifier], Words(en="circumstances, often none", cn="附带情况，常为空")]
+
+
+class EpisodicFacts(MultilingualBaseModel):
+    """The named things of a text and the facts that it tells of them."""
+
+    entities: Annotated[list[ExtractedEntity], Words(en="named things", cn="有名称的事物")]
+    facts: Annotated[list[EpisodicFact], Words(en="facts", cn="事实")]
+
+
+class TemporalFact(MultilingualBaseModel):
+    """A fact anchored in time."""
+
+    fact: Annotated[str, Field(max_length=300), Words(en="one short statement", cn="一句短句")]
+    subject: Annotated[str, Field(max_length=160), Words(en="name", cn="名称")]
+    predicate: Annotated[str, Field(max_length=64), Words(en="short predicate", cn="简短的谓词")]
+    object: Annotated[str, Field(max_length=160), Words(en="name", cn="名称")]
+    time: Annotated[
+        str | None, Field(max_length=60), Words(en="time words of the text, or null", cn="原文中的时间词，或 null")
+    ]
+    until: Annotated[
+        str | None, Field(max_length=60), Words(en="time words of the text, or null", cn="原文中的时间词，或 null")
+    ]
+
+
+class TemporalFacts(MultilingualBaseModel):
+    """The named things of a text and what happened to them when."""
+
+    entities: Annotated[list[ExtractedEntity], Words(en="named things", cn="有名称的事物")]
+    facts: Annotated[list[TemporalFact], Words(en="facts", cn="事实")]
+
+
+class GistExtraction(MultilingualBaseModel):
+    """What a text is about in few words, and the named things in it."""
+
+    gists: Annotated[list[str], Words(en="sentences, each on one topic", cn="句子，每句一个话题")]
+    entities: Annotated[list[ExtractedEntity], Words(en="named things", cn="有名称的事物")]
+
+
+class GistFacts(MultilingualBaseModel):
+    """The facts of a text whose gists are known."""
+
+    facts: Annotated[list[EpisodicFact], Words(en="facts", cn="事实")]

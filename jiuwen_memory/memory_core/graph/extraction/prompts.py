@@ -27,12 +27,17 @@ QUESTIONS: Final = (
     "entities",
     "entity_duplicates",
     "entity_pair",
+    "episodic",
+    "gist_facts",
+    "gists",
+    "openie",
     "relation_conflict",
     "relation_filter",
     "relation_pair",
     "relation_verdicts",
     "relations",
     "summaries",
+    "temporal",
     "timezone",
 )
 """Names of the prompt files, the same in every language."""
@@ -126,13 +131,25 @@ def _built_in_folders() -> tuple[Traversable, ...]:
     return (package / "prompts", checkout)
 
 
-def _compile(source: str, label: str) -> tuple[_Part, ...]:
-    from jinja2 import StrictUndefined, TemplateError
+def used_variables(source: str, label: str) -> frozenset[str]:
+    """Return the variables that the text of a prompt file uses.
+
+    Raises:
+        PromptFilesMissingError: it cannot be read as a prompt.
+    """
+    from jinja2 import meta, nodes
+
+    _compile(source, label)
+    tree = _environment(source).parse(source)
+    # What is set inside a block counts as undeclared too.
+    own = {each.target.name for each in tree.find_all(nodes.Assign) if isinstance(each.target, nodes.Name)}
+    return frozenset(meta.find_undeclared_variables(tree) - own)
+
+
+def _environment(source: str) -> jinja2.Environment:
+    from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
-    pieces = _ROLE.split(source)[1:]
-    if not pieces:
-        raise PromptFilesMissingError(f"The prompt file {label} needs a line `=== system ===` or `=== user ===`.")
     environment = SandboxedEnvironment(
         undefined=StrictUndefined,
         autoescape=False,
@@ -141,6 +158,16 @@ def _compile(source: str, label: str) -> tuple[_Part, ...]:
         finalize=_Neutraliser(frozenset(_CLOSING_TAG.findall(source))),
     )
     environment.filters["line"] = one_line
+    return environment
+
+
+def _compile(source: str, label: str) -> tuple[_Part, ...]:
+    from jinja2 import TemplateError
+
+    pieces = _ROLE.split(source)[1:]
+    if not pieces:
+        raise PromptFilesMissingError(f"The prompt file {label} needs a line `=== system ===` or `=== user ===`.")
+    environment = _environment(source)
     try:
         return tuple(
             _Part(role, environment.from_string(text)) for role, text in zip(pieces[::2], pieces[1::2], strict=True)

@@ -207,6 +207,20 @@ def read_items(reply: Reply, *, keys: Sequence[str], marks: Sequence[str]) -> li
     return [item for items in found for item in items]
 
 
+def read_named_items(reply: Reply, *, keys: Sequence[str], marks: Sequence[str]) -> list[JsonValue] | None:
+    """Return the items of a list that stands under one of these names, or None if the reply has no such list."""
+    for value in reply.values:
+        fields = folded(value) if isinstance(value, dict) else {}
+        for wrapper in _WRAPPERS:
+            inner = _unquoted(fields.get(wrapper))
+            if isinstance(inner, dict):
+                fields = {**folded(inner), **fields}
+        name = _named(fields, keys)
+        if name:
+            return _as_list(fields[name], marks)
+    return None
+
+
 def _items(value: JsonValue, keys: Sequence[str], marks: Sequence[str]) -> list[JsonValue] | None:
     if isinstance(value, list):
         return [part for item in value for part in _unwrapped(item, keys)]

@@ -45,7 +45,8 @@ class Described:
 class Fact:
     """A statement of the text; `source` and `target` are positions in the mentions it was asked about.
 
-    `since_words` and `until_words` are the text's own words for its time, or ISO, or empty.
+    `since_words` and `until_words` are the text's own words for its time, or ISO, or empty. `attributes` are those of
+    its type, and its qualifiers.
     """
 
     name: str
@@ -55,6 +56,15 @@ class Fact:
     since_words: str = ""
     until_words: str = ""
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the first question found in a text; the facts' ends are positions in `mentions`."""
+
+    mentions: tuple[Mention, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    gists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

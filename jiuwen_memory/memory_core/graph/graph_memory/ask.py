@@ -1,4 +1,4 @@
-"""The questions of an add, each in the language and batch size its strategy wants. Calls the model."""
+"""The questions that all ways of extraction share, in the language and batch size they want. Calls the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from jiuwen_memory.memory_core.graph.extraction import questions
 from jiuwen_memory.memory_core.graph.extraction.values import (
     Fact,
     FilterCase,
-    Mention,
     SourceText,
     Summary,
     SummaryCase,
@@ -38,44 +37,13 @@ FACTS_PER_SUMMARY = 12
 FACTS_PER_FILTER = 60
 
 
-async def ask_entities(source: SourceText, services: Services) -> list[Mention]:
-    """Return the named things of the text."""
-    language = services.strategy.question_language("entity", services.language)
-    question = questions.ask_entities(
-        source,
-        types=services.ontology.entity_types,
-        closed=services.ontology.closed_entities,
-        language=language,
-        asker=services.asker,
-    )
-    found = await _within_budget(question, [], lost="only the episode is stored", services=services)
-    limit = services.storage.name
-    return [replace(each, name=_fitting(each.name, limit, what="name", services=services)) for each in found]
-
-
 async def ask_timezone(source: SourceText, services: Services) -> tzinfo | None:
     """Return the zone the text is spoken in, if it tells."""
     return await questions.ask_timezone(source, language=services.language, asker=services.asker)
 
 
-async def ask_relations(source: SourceText, mentions: Sequence[Mention], services: Services) -> list[Fact]:
-    """Return the facts of the text about its named things."""
-    if not mentions:
-        return []
-    language = services.strategy.question_language("relation", services.language)
-    question = questions.ask_relations(
-        source,
-        mentions=mentions,
-        types=services.ontology.relation_types,
-        closed=services.ontology.closed_relations,
-        language=language,
-        asker=services.asker,
-    )
-    found = await _within_budget(question, [], lost="no facts are stored", services=services)
-    return [_fitting_fact(each, services) for each in found]
-
-
-def _fitting_fact(fact: Fact, services: Services) -> Fact:
+def fitting_fact(fact: Fact, services: Services) -> Fact:
+    """Return a fact as the store can hold it, with a warning where something had to be cut."""
     storage = services.storage
     attributes = fact.attributes
     if not fits_document(attributes):
@@ -83,13 +51,14 @@ def _fitting_fact(fact: Fact, services: Services) -> Fact:
         attributes = {}
     return replace(
         fact,
-        name=_fitting(fact.name, storage.name, what="name", services=services),
-        content=_fitting(fact.content, storage.content // 4, what="fact", services=services),
+        name=fitting(fact.name, storage.name, what="name", services=services),
+        content=fitting(fact.content, storage.content // 4, what="fact", services=services),
         attributes=attributes,
     )
 
 
-def _fitting(text: str, limit: int, *, what: str, services: Services) -> str:
+def fitting(text: str, limit: int, *, what: str, services: Services) -> str:
+    """Return a text as long as it may be, with a warning if it was longer."""
     cut = cut_bytes(text, limit).rstrip()
     if cut != text:
         services.asker.ledger.warn(f"The {what} {text[:80]!r} was cut to what the store can hold.")
@@ -108,10 +77,10 @@ async def ask_entity_duplicates(source: SourceText, names: Names, services: Serv
         asker=services.asker,
     )
     assumed = [case.assumed for case in names.cases]
-    return await _within_budget(question, assumed, lost="equal names are taken for the same", services=services)
+    return await within_budget(question, assumed, lost="equal names are taken for the same", services=services)
 
 
-async def _within_budget(question: Coroutine[Any, Any, T], otherwise: T, *, lost: str, services: Services) -> T:
+async def within_budget(question: Coroutine[Any, Any, T], otherwise: T, *, lost: str, services: Services) -> T:
     """Return the answer, or what stands for it, with a warning, when the budget of the add is spent."""
     try:
         return await question
@@ -170,7 +139,7 @@ def _summary_case(
         type_name=node.obj_type,
         summary=node.content,
         attributes=node.attributes,
-        facts=tuple(relation.content_text for relation in relations[:FACTS_PER_SUMMARY]),
+        facts=tuple(relation.qualified_text for relation in relations[:FACTS_PER_SUMMARY]),
         absorbed=tuple(each.content for each in absorbed if each.content),
         target_length=summary_target(node, services.strategy),
         kind=services.ontology.entity_type(node.obj_type),
@@ -218,7 +187,7 @@ def _dated(relation: Relation) -> str:
             (relation.valid_until, relation.offset_until, relation.precision_until),
         )
     )
-    return f"{relation.content_text} ({since} – {until})" if since or until else relation.content_text
+    return f"{relation.qualified_text} ({since} – {until})" if since or until else relation.qualified_text
 
 
 async def ask_relation_filter(
@@ -233,7 +202,7 @@ async def ask_relation_filter(
         FilterCase(
             merges[number].target.name,
             merges[number].target.content,
-            tuple(relation.content_text for relation in rewired[number]),
+            tuple(relation.qualified_text for relation in rewired[number]),
         )
         for number in asked
     ]

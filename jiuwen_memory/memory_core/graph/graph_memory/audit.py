@@ -62,7 +62,7 @@ _STRUCTURE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     ENTITY_COLLECTION: ("name", "aliases", "content"),
-    RELATION_COLLECTION: ("name", "content"),
+    RELATION_COLLECTION: ("name", "content", "qualifiers"),
     EPISODE_COLLECTION: ("content",),
 }
 Confirm = Callable[[], Awaitable[None]]
@@ -349,6 +349,7 @@ def _update_of(objects: Sequence[BaseGraphObject], removed: set[str], collection
         updated_episode=[each for each in objects if isinstance(each, Episode)],
         removed_entity=removed if collection == ENTITY_COLLECTION else set(),
         removed_relation=removed if collection == RELATION_COLLECTION else set(),
+        removed_episode=removed if collection == EPISODE_COLLECTION else set(),
     )
 
 

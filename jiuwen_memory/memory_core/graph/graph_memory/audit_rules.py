@@ -7,9 +7,10 @@ The rules are what the write path promises of every graph between two writes:
 - A fact is listed by its ends; an entity and an episode list each other. Lists are capped, the newest kept, and one
   that was full is not filled up again when something in it goes: what is not listed counts as missing only while the
   list is at most a quarter full.
-- A relation rests on at least one episode, unless it links two close names; an entity has an episode or a relation.
-- `mention_count` is at least 1 and at least the number of episodes listed. It may be higher: one text can state a fact
-  twice in different words, entities that are fused add their counts, and the list is capped.
+- A relation rests on at least one episode that is no gist, unless it links two close names; an entity has an episode or
+  a relation; a gist has an episode that it was made of.
+- `mention_count` is at least 1 and at least the number of episodes listed, gists aside. It may be higher: one text can
+  state a fact twice in different words, entities that are fused add their counts, and the list is capped.
 - A period does not end before it begins, and nothing was last mentioned before it was first mentioned.
 - `valid_until` is the earliest of `stated_until` and the beginnings of what supersedes the fact; `expired_at` is set
   exactly while something does. A superseding fact does not begin before the one it supersedes.
@@ -136,6 +137,10 @@ class UserGraph:
         """Return the objects of a kind, one of each id."""
         return [each for each in self.objects[kind.collection].values() if isinstance(each, kind)]
 
+    def verbatim(self, episodes: Iterable[str]) -> list[str]:
+        """Return the episodes that are no gists."""
+        return [each.uuid for each in self.find(Episode, episodes) if not each.is_gist]
+
     def unresolved(self) -> Mapping[str, set[str]]:
         """Return the ids that are referred to and not there, by the collection they should be in."""
         missing: dict[str, set[str]] = {name: set() for name in GRAPH_COLLECTIONS}
@@ -200,7 +205,7 @@ def resolve_faults(graph: UserGraph) -> Iterator[Fault]:
     for entity in graph.all(Entity):
         listings = _listings(graph, entity)
         yield from _reference_faults(graph, entity, listings=listings)
-        yield from _mention_faults(entity, episodes=listings["episodes"].right)
+        yield from _mention_faults(entity, episodes=graph.verbatim(listings["episodes"].right))
         if not (graph.touching.get(entity.uuid) or listings["episodes"].right):
             detail = f"the entity {entity.name!r} has neither an episode nor a relation"
             yield fault(entity, "orphan", detail=detail, remedy="remove")
@@ -208,13 +213,17 @@ def resolve_faults(graph: UserGraph) -> Iterator[Fault]:
         listings = _listings(graph, relation)
         yield from _end_faults(graph, relation)
         yield from _reference_faults(graph, relation, listings=listings)
-        yield from _mention_faults(relation, episodes=listings["episodes"].right)
+        verbatim = graph.verbatim(listings["episodes"].right)
+        yield from _mention_faults(relation, episodes=verbatim)
         yield from _time_faults(relation, graph.find(Relation, listings["superseded_by"].right))
-        if relation.kind != "synonym" and not listings["episodes"].right:
+        if relation.kind != "synonym" and not verbatim:
             detail = f"no episode supports it; the relation says {relation.content_text!r}"
             yield fault(relation, "orphan", detail=detail, remedy="remove")
     for episode in graph.all(Episode):
-        yield from _reference_faults(graph, episode, listings=_listings(graph, episode))
+        listings = _listings(graph, episode)
+        yield from _reference_faults(graph, episode, listings=listings)
+        if episode.is_gist and not graph.verbatim(listings["parents"].right):
+            yield fault(episode, "orphan", detail="the gist has no episode that it was made of", remedy="remove")
 
 
 def fault(

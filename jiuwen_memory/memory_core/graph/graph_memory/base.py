@@ -26,6 +26,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall_scope
 from jiuwen_memory.memory_core.graph.graph_memory.identities import Identities
+from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
 from jiuwen_memory.memory_core.graph.graph_memory.pending import (
     KEPT,
     PendingAdd,
@@ -205,6 +206,7 @@ class GraphMemory(Identities):
             request,
             chunk_tokens=self.extraction_strategy.chunk_tokens,
             content_bytes=self.config.db_storage_config.content,
+            by_message=self.extraction_strategy.split_messages,
         )
         async with self._hold(item.user_id, embedder) as hold:
             return await self._add_or_keep(parts, hold=hold, ontology=ontology)
@@ -261,7 +263,8 @@ class GraphMemory(Identities):
         place = place or pending_place(parts)
         waiting = resolve_waiting(hold.pending, place)
         strategy = self.extraction_strategy
-        budget = Budget(strategy.max_llm_calls, strategy.max_tokens, parts=len(parts))
+        essential = METHODS[strategy.extraction].essential
+        budget = Budget(strategy.max_llm_calls, strategy.max_tokens, parts=len(parts), essential=essential)
         total = GraphMemUpdate()
         stored: list[str] = []
         for number, part in enumerate(parts):
@@ -282,7 +285,7 @@ class GraphMemory(Identities):
             total |= update
             if update.duplicate_of and update.warnings:
                 return total
-            stored += [update.duplicate_of] if update.duplicate_of else [each.uuid for each in update.added_episode]
+            stored += [update.duplicate_of] if update.duplicate_of else _verbatim_ids(update)
         return total
 
     async def _add_part(
@@ -321,6 +324,7 @@ class GraphMemory(Identities):
         entity: bool = True,
         relation: bool = True,
         episode: bool = True,
+        gist: bool = False,
         query_embedding: Sequence[float] | None = None,
         source: str | None = None,
         session_id: str | None = None,
@@ -332,6 +336,7 @@ class GraphMemory(Identities):
             user_id: one user, or several whose memories are searched together.
             search_strategy: a registered name.
             entity, relation, episode: which collections to search; only these are keys of the result.
+            gist: find gists too, among the episodes; with `episode=False` gists alone.
             query_embedding: the query's vector, if it is known already; then the embedder is not called.
             source: only what was learnt from this source.
             session_id: only what was learnt in this session.
@@ -349,7 +354,7 @@ class GraphMemory(Identities):
                 "Register one with register_search_strategy."
             )
         origin = Origin(source, session_id)
-        enabled = zip(GRAPH_COLLECTIONS, (entity, relation, episode), strict=True)
+        enabled = zip(GRAPH_COLLECTIONS, (entity, relation, episode or gist), strict=True)
         collections = [name for name, wanted in enabled if wanted]
         if not collections:
             return {}
@@ -360,7 +365,16 @@ class GraphMemory(Identities):
         results = await together(
             *(
                 search_collection(
-                    SearchRequest(name, query, vector, users, strategy.config(name), scope.get(name)),
+                    SearchRequest(
+                        name,
+                        query,
+                        vector,
+                        users,
+                        strategy.config(name),
+                        scope.get(name),
+                        episode=episode,
+                        gist=gist,
+                    ),
                     store=self._store,
                     reranker=self.reranker,
                     tries=self.config.request_max_retries,
@@ -384,6 +398,10 @@ class GraphMemory(Identities):
             language=self.language,
             ontology=ontology,
         )
+
+
+def _verbatim_ids(update: GraphMemUpdate) -> list[str]:
+    return [each.uuid for each in update.added_episode if not each.is_gist]
 
 
 def _part_failure(error: JiuwenMemoryError, rest: Sequence[AddRequest], stored: Sequence[str]) -> JiuwenMemoryError:

@@ -62,6 +62,11 @@ class Graph:
                 found.setdefault(uuid, []).append(entity)
         return found
 
+    @cached_property
+    def gists(self) -> frozenset[str]:
+        """The episodes that were made of others, and are no evidence of their own."""
+        return frozenset(uuid for uuid, episode in self.episodes.items() if episode.is_gist)
+
     def objects(self) -> Iterator[BaseGraphObject]:
         """Return every row."""
         yield from self.episodes.values()
@@ -159,9 +164,9 @@ def _rests_on(relation: Relation, episodes: frozenset[str], *, graph: Graph, lim
     """Tell whether these episodes are all that a relation rests on."""
     if episodes.isdisjoint(relation.episodes):
         return False
-    if any(uuid in graph.episodes and uuid not in episodes for uuid in relation.episodes):
+    if any(uuid in graph.episodes and uuid not in episodes | graph.gists for uuid in relation.episodes):
         return False
-    return not (is_cut(relation, limit) and set(_mention_both(relation, graph)) - episodes)
+    return not (is_cut(relation, limit, graph=graph) and set(_mention_both(relation, graph)) - episodes)
 
 
 def _mention_both(relation: Relation, graph: Graph) -> list[str]:
@@ -170,9 +175,10 @@ def _mention_both(relation: Relation, graph: Graph) -> list[str]:
     return sorted(both, key=lambda uuid: (graph.episodes[uuid].created_at, uuid))
 
 
-def is_cut(relation: Relation, limit: int) -> bool:
-    """Tell whether a relation rests on more episodes than it lists."""
-    was_cut = len(relation.episodes) >= limit and relation.mention_count > len(relation.episodes)
+def is_cut(relation: Relation, limit: int, *, graph: Graph) -> bool:
+    """Tell whether a relation rests on more episodes than it lists; gists are listed and not counted."""
+    counted = sum(uuid not in graph.gists for uuid in relation.episodes)
+    was_cut = len(relation.episodes) >= limit and relation.mention_count > counted
     return was_cut or EARLIER_EPISODES in relation.extra
 
 
@@ -228,16 +234,17 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
     if not lost:
         return with_known_sources(relation, scene)
     kept = scene.remaining(relation.episodes)
-    cut = is_cut(relation, scene.storage.episodes)
+    cut = is_cut(relation, scene.storage.episodes, graph=scene.graph)
     if cut and not kept:
         kept = scene.remaining(_mention_both(relation, scene.graph))[-scene.storage.episodes :]
     said_at = [each.valid_since for each in kept if each.valid_since is not None]
     evidence = Evidence(episode_texts(kept))
+    silenced, heard = (sum(not each.is_gist for each in group) for group in (lost, kept))
     sources = newest([each.source for each in kept], LABELS_KEPT)
     changes: dict[str, object] = {
         "episodes": [each.uuid for each in kept],
         "sources": with_known_sources(relation, scene).sources if cut else sources,
-        "mention_count": max(relation.mention_count - len(lost), len(kept), 1),
+        "mention_count": max(relation.mention_count - silenced, heard, 1),
         "first_mentioned_at": relation.first_mentioned_at if cut else min(said_at, default=None),
         "last_mentioned_at": max(said_at, default=relation.first_mentioned_at if cut else None),
         "extra": {**relation.extra, EARLIER_EPISODES: None} if cut else relation.extra,

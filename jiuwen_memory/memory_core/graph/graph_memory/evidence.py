@@ -14,13 +14,14 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
+    GIST,
     OPEN_END,
     RELATION_COLLECTION,
     UNKNOWN_START,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
 from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig
-from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chain_filters, eq, gte, in_list, lte
+from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chain_filters, eq, gte, in_list, lte, ne
 from jiuwen_memory.foundation.text import is_blank, normalise_name, query_tokens
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
@@ -28,7 +29,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple, Triples
 
 Object = TypeVar("Object", bound=BaseGraphObject)
 TripleOrder = Literal["last_mentioned", "mentions", "first_mentioned", "valid_since"]
-EventKind = Literal["episode", "ends", "begins"]
+EventKind = Literal["episode", "gist", "ends", "begins"]
 
 ALIAS_POOL: Final = 1000
 """Entities in which the words of a name are looked for among the aliases."""
@@ -45,7 +46,7 @@ _EPISODE_COLUMNS: Final = ("content", "valid_since", "offset_since", "session_id
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: an episode, or a fact that begins or ends.
+    """Something that happened: an episode, its gist if asked for, or a fact that begins or ends.
 
     `uuid` is that of the episode or of the relation, `text` its text or sentence, `episodes` the ids of the inputs
     that tell of it.
@@ -302,7 +303,9 @@ def _triple(fact: Relation, names: Mapping[str, str], moment: int) -> Triple:
     )
 
 
-async def recall_timeline(span: Span, origin: Origin, *, user: QueryExpr, store: GraphStore) -> list[Event]:
+async def recall_timeline(
+    span: Span, origin: Origin, *, user: QueryExpr, store: GraphStore, gist: bool = False
+) -> list[Event]:
     """Return the episodes and the beginnings and ends of facts within a span, earliest first.
 
     A month, a year ... begins a fact with its first second and ends one with its last. What is not known is left out.
@@ -314,7 +317,9 @@ async def recall_timeline(span: Span, origin: Origin, *, user: QueryExpr, store:
         store.query(
             EPISODE_COLLECTION,
             user=user,
-            expr=chain_filters(span.of("valid_since"), scope.get(EPISODE_COLLECTION)),
+            expr=chain_filters(
+                span.of("valid_since"), scope.get(EPISODE_COLLECTION), None if gist else ne("obj_type", GIST)
+            ),
             output_fields=_EPISODE_COLUMNS,
         ),
         store.query(
@@ -324,7 +329,7 @@ async def recall_timeline(span: Span, origin: Origin, *, user: QueryExpr, store:
             output_fields=_FACT_COLUMNS,
         ),
     )
-    told = sorted(_of_type(episodes, Episode), key=lambda each: (each.created_at, each.part))
+    told = sorted(_of_type(episodes, Episode), key=lambda each: (each.created_at, each.is_gist, each.part))
     events = [event for each in told if (event := _told(each)) is not None]
     for fact in sorted(_of_type(facts, Relation), key=lambda each: (each.created_at, each.uuid)):
         events += [event for event in _changes(fact) if span.holds(event.time.seconds)]
@@ -336,7 +341,7 @@ def _told(episode: Episode) -> Event | None:
         return None
     return Event(
         time=Timepoint(episode.valid_since, episode.offset_since),
-        kind="episode",
+        kind="gist" if episode.is_gist else "episode",
         text=episode.content,
         uuid=episode.uuid,
         sources=(episode.source,) if episode.source else (),

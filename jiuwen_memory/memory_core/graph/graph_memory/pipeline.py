@@ -8,12 +8,14 @@ from jiuwen_memory.memory_core.graph.graph_memory import (
     fusing,
     periods,
     recall,
+    recording,
     resolve,
     rivals,
     spine,
     type_rules,
 )
 from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
+from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
@@ -23,22 +25,30 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
     """Return what one text changes in the graph of its user, after three rounds of questions to the model."""
     history = await recall.recall_episodes(request, services)
     source = resolve.resolve_source(request, history)
-    episode = resolve.resolve_episode(request, history, services.language)
+    method = METHODS[services.strategy.extraction]
 
-    found, zone = await together(ask.ask_entities(source, services), ask.ask_timezone(source, services))
-    mentions = resolve.resolve_mentions(found, request.speakers)
+    reading, zone = await together(method.ask_first(source, services), method.ask_zone(source, services))
+    mentions = resolve.resolve_mentions(reading.mentions, request.speakers)
+    record = recording.with_gists(
+        recording.resolve_record(request, history, services.language),
+        reading.gists,
+        concatenate=services.strategy.concatenate_gists,
+        content_bytes=services.storage.content // 4,
+    )
 
     known = await recall.recall_entities(mentions, request, services)
     names = resolve.resolve_names(mentions, known, speakers=request.speakers, strategy=services.strategy)
     facts, duplicates = await together(
-        ask.ask_relations(source, mentions, services), ask.ask_entity_duplicates(source, names, services)
+        method.ask_facts(source, mentions, reading, services), ask.ask_entity_duplicates(source, names, services)
     )
     identity = type_rules.resolve_types(
-        resolve.resolve_identity(mentions, names, duplicates, known=known, strategy=services.strategy, episode=episode)
+        resolve.resolve_identity(
+            mentions, names, duplicates, known=known, strategy=services.strategy, episode=record.first
+        )
     )
     placed = type_rules.resolve_ends(facts, identity, services.ontology)
-    relations = resolve.resolve_relations(placed.facts, identity, zone=zone, request=request, episode=episode)
-    identity = resolve.without_silent(identity, found, placed.facts)
+    relations = resolve.resolve_relations(placed.facts, identity, zone=zone, request=request, record=record)
+    identity = resolve.without_silent(identity, reading.mentions, placed.facts)
 
     stored = await recall.recall_relations(relations, identity, request=request, services=services)
     rewired = fusing.resolve_rewired(identity.merges, stored)
@@ -54,7 +64,7 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
     )
     draft = postprocess.assemble_draft(
         postprocess.Pieces(
-            episode=episode,
+            record=record,
             identity=identity,
             relations=relations,
             known=stored,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
@@ -18,6 +19,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.fusing import (
     put_merges,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.recall import is_same_fact
+from jiuwen_memory.memory_core.graph.graph_memory.recording import Record, resolve_mentioned
 from jiuwen_memory.memory_core.graph.graph_memory.spine import Spine, put_spine
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     Draft,
@@ -35,7 +37,7 @@ class Pieces:
     `judged` goes with `relations`, one each; `rivals` and `spine` are what the store holds beside them.
     """
 
-    episode: Episode
+    record: Record
     identity: Identity
     relations: tuple[Relation, ...]
     known: KnownRelations
@@ -45,6 +47,11 @@ class Pieces:
     spine: Spine = field(default_factory=Spine)
     kept: tuple[tuple[int, ...] | None, ...] = ()
     summaries: Mapping[str, Summary] = field(default_factory=dict)
+
+    @cached_property
+    def mentioned(self) -> Mapping[str, list[str]]:
+        """The episodes in which each entity occurs."""
+        return resolve_mentioned(self.record, self.identity, self.relations)
 
 
 def resolve_candidates(
@@ -82,18 +89,21 @@ def assemble_draft(pieces: Pieces, storage: GraphStoreStorageConfig, strategy: A
     """Return what shall be, beside what is stored: the plan, but for what other facts make of it."""
     draft = Draft(_stored(pieces))
     warnings = draft.warnings
-    draft.put(pieces.episode)
+    for episode in (*pieces.record.verbatim, *pieces.record.gists):
+        draft.put(episode)
     _put_entities(draft, pieces)
-    put_merges(draft, pieces.identity, known=pieces.known, rewired=pieces.rewired, kept=pieces.kept, at=pieces.episode)
+    put_merges(
+        draft, pieces.identity, known=pieces.known, rewired=pieces.rewired, kept=pieces.kept, at=pieces.record.first
+    )
     vectors = pieces.known.vectors
     judged = [
-        replace(each, fact=each.fact.revise(content_embedding=vectors.get(each.fact.content_text)))
+        replace(each, fact=each.fact.revise(content_embedding=vectors.get(each.fact.qualified_text)))
         for each in pieces.judged
     ]
-    text = Text(pieces.episode, pieces.identity.nodes)
+    text = Text(pieces.record.first.revise(content=pieces.record.text), pieces.identity.nodes)
     put_changes(draft, judged, rivals=pieces.rivals, text=text, max_retired=strategy.max_retired)
     put_co_occurring(draft, pieces.relations, most=strategy.max_co_occurs)
-    put_spine(draft, pieces.episode, pieces.spine)
+    put_spine(draft, pieces.record.verbatim, pieces.spine)
     _put_summaries(draft, pieces, storage=storage, warnings=warnings)
     _put_references(draft, pieces, storage)
     return draft
@@ -121,8 +131,9 @@ def _put_entities(draft: Draft, pieces: Pieces) -> None:
         names.setdefault(node.uuid, []).append(mention.name)
         origins.setdefault(node.uuid, set()).add(origin)
     for node in {node.uuid: node for node in identity.nodes}.values():
-        mentioned = as_mentioned(node, names[node.uuid], pieces.episode)
-        draft.put(mentioned.revise(mention_count=node.mention_count + len(origins[node.uuid])))
+        mentioned = as_mentioned(node, names[node.uuid], pieces.record.first)
+        times = max(len(origins[node.uuid]), len(pieces.mentioned[node.uuid]))
+        draft.put(mentioned.revise(mention_count=node.mention_count + times))
 
 
 def _put_summaries(draft: Draft, pieces: Pieces, *, storage: GraphStoreStorageConfig, warnings: list[str]) -> None:
@@ -133,7 +144,7 @@ def _put_summaries(draft: Draft, pieces: Pieces, *, storage: GraphStoreStorageCo
         content = cut_bytes(summary.content, storage.content // 4)
         if content != summary.content:
             warnings.append(f"The summary of {entity.name!r} was cut to what the store can hold.")
-        known = resolve_known(entity, summary.attributes, said_at=pieces.episode.valid_since)
+        known = resolve_known(entity, summary.attributes, said_at=pieces.record.first.valid_since)
         warnings.extend(known.warnings)
         draft.put(entity.revise(content=content or entity.content, attributes=known.attributes, extra=known.extra))
 
@@ -146,10 +157,9 @@ def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConf
         if relation.kind == "fact" and not draft.is_stored(relation.uuid):
             for end in {relation.lhs, relation.rhs}:
                 of_entity.setdefault(end, []).append(relation.uuid)
-    mentioned = {node.uuid for node in pieces.identity.nodes}
     gone = {relation.uuid for relation in _all_relations(pieces)} - {each.uuid for each in draft.all(Relation)}
     for entity in draft.all(Entity):
-        episodes = [*entity.episodes, pieces.episode.uuid] if entity.uuid in mentioned else entity.episodes
+        episodes = [*entity.episodes, *pieces.mentioned.get(entity.uuid, ())]
         relations = [uuid for uuid in [*entity.relations, *of_entity.get(entity.uuid, [])] if uuid not in gone]
         draft.put(
             entity.revise(
@@ -160,7 +170,10 @@ def _put_references(draft: Draft, pieces: Pieces, storage: GraphStoreStorageConf
     for relation in draft.all(Relation):
         if len(relation.episodes) > storage.episodes:
             draft.put(relation.revise(episodes=newest(relation.episodes, storage.episodes)))
-    draft.put(pieces.episode.revise(entities=newest([node.uuid for node in pieces.identity.nodes], storage.entities)))
+    nodes = [node.uuid for node in pieces.identity.nodes]
+    for episode in pieces.record.verbatim:
+        mentioned = [uuid for uuid in nodes if episode.uuid in pieces.mentioned[uuid]]
+        draft.put(episode.revise(entities=newest(mentioned, storage.entities)))
 
 
 def _all_relations(pieces: Pieces) -> Iterable[Relation]:

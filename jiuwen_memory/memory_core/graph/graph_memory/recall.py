@@ -13,6 +13,7 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
+    GIST,
     OPEN_END,
     RELATION_COLLECTION,
 )
@@ -67,7 +68,7 @@ async def recall_repeat(request: AddRequest, services: Services) -> Episode | No
     found = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
-        expr=same & eq("part", request.part),
+        expr=same & eq("part", request.part) & ne("obj_type", GIST),
         limit=1,
         consistency="strong",
     )
@@ -78,7 +79,8 @@ async def recall_episodes(request: AddRequest, services: Services) -> History:
     """Return the earlier episodes that a reader of the new text should know."""
     (vector,) = await services.embedder.embed_documents([request.text])
     recall = services.strategy.recall_episode
-    conditions: list[QueryExpr] = []
+    # A gist would tell a second time what its source tells.
+    conditions: list[QueryExpr] = [ne("obj_type", GIST)]
     if recall.exclude_future_results:
         conditions.append(lte("valid_since", request.reference.seconds))
     if recall.same_kind:
@@ -90,7 +92,7 @@ async def recall_episodes(request: AddRequest, services: Services) -> History:
         rank=recall.rank_config,
         limit=recall.top_k,
         pool=max(EPISODE_POOL, recall.top_k),
-        expr=chain_filters(*conditions) if conditions else None,
+        expr=chain_filters(*conditions),
     )
     good = [hit.found for hit in hits if hit.score >= recall.threshold]
     return History(tuple(_of_type(good, Episode)), vector)
@@ -148,7 +150,7 @@ async def _entities_in_session(request: AddRequest, services: Services) -> froze
     episodes = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
-        expr=reduce(or_, near),
+        expr=reduce(or_, near) & ne("obj_type", GIST),
         limit=EPISODE_LIMIT,
         output_fields=["entities"],
         consistency="strong",
@@ -258,7 +260,7 @@ async def _search_beside(
     crowded: Sequence[Relation], *, request: AddRequest, services: Services
 ) -> tuple[list[tuple[Relation, ...]], dict[str, Vector]]:
     recall = services.strategy.recall_relation
-    texts = [relation.content_text for relation in crowded]
+    texts = [relation.qualified_text for relation in crowded]
     vectors = dict(zip(texts, await services.embedder.embed_documents(texts), strict=True))
     beside: dict[str, list[Relation]] = {}
     for relation in crowded:
@@ -267,7 +269,7 @@ async def _search_beside(
     async def search(anchor: str) -> list[tuple[str, tuple[Relation, ...]]]:
         results = await services.store.search(
             RELATION_COLLECTION,
-            [SearchQuery(relation.content_text, vectors[relation.content_text]) for relation in beside[anchor]],
+            [SearchQuery(relation.content_text, vectors[relation.qualified_text]) for relation in beside[anchor]],
             user=filter_user(request.user_id),
             rank=recall.rank_config,
             limit=recall.top_k,
@@ -311,12 +313,19 @@ def _best_candidates(
 
 
 def is_same_fact(first: Relation, second: Relation) -> bool:
-    """Tell whether two relations state the same between the same ends, in the same words."""
+    """Tell whether two relations state the same between the same ends, in the same words, and of no other time."""
     return (
         first.lhs == second.lhs
         and first.rhs == second.rhs
         and normalise_name(first.content_text) == normalise_name(second.content_text)
+        and not _happen_apart(first, second)
     )
+
+
+def _happen_apart(first: Relation, second: Relation) -> bool:
+    """Tell whether two relations are anchored at different times: then they are two events in the same words."""
+    times = (first.qualifiers.get("time"), second.qualifiers.get("time"))
+    return all(times) and times[0] != times[1]
 
 
 async def _relations_of(merged: Collection[str], *, request: AddRequest, services: Services) -> tuple[Relation, ...]:

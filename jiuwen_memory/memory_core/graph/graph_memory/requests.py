@@ -14,7 +14,7 @@ from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.llm.schema.message import ROLES, PlainMessage, plain_messages
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, new_uuid
-from jiuwen_memory.foundation.text import clean_text, cut_bytes, is_blank, split_text
+from jiuwen_memory.foundation.text import clean_text, cut_bytes, estimate_tokens, is_blank, split_text
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, HumanEntity
@@ -31,10 +31,19 @@ Content = Sequence[Any] | Mapping[str, Any] | str
 
 
 @dataclass(frozen=True)
+class Utterance:
+    """A message as a line of the text, and who speaks in it (empty for a tool)."""
+
+    speaker: str
+    line: str
+
+
+@dataclass(frozen=True)
 class AddRequest:
     """One part of an input, checked and formatted: what `plan_update` works on.
 
-    `own_types` names the types that were given for this input alone.
+    `own_types` names the types that were given for this input alone. `utterances` are its messages where each becomes an
+    episode of its own; `part` is then the number of the first.
     """
 
     user_id: str
@@ -53,6 +62,7 @@ class AddRequest:
     warnings: tuple[str, ...] = ()
     is_resumed: bool = False
     own_types: tuple[str, ...] = ()
+    utterances: tuple[Utterance, ...] = ()
 
     @property
     def content_hash(self) -> str:
@@ -83,9 +93,9 @@ def parse_request(
         raise InvalidInputError(f"reference_time is a {type(reference_time).__name__}; give a datetime or None.")
     parse_user_id(user_id, storage)
     names = _checked_names(src_type, content, content_fmt_kwargs)
-    text, named = parse_content(src_type, content, names=names)
-    speakers = _fitting(named, storage)
-    cleaned = clean_text(text)
+    parsed = parse_content(src_type, content, names=names)
+    speakers = _fitting(parsed.speakers, storage)
+    cleaned = clean_text(parsed.text)
     if is_blank(cleaned):
         raise InvalidInputError("content is empty or shows nothing; give some text to remember.")
     moment = reference_time or datetime.now(UTC)
@@ -102,21 +112,59 @@ def parse_request(
         idempotency_key=_label("idempotency_key", idempotency_key),
         group=new_uuid(),
         warnings=(
-            *(["Characters that cannot be stored were replaced in the content."] if cleaned != text else []),
-            *(["A speaker's name was cut to what the store can hold."] if speakers != named else []),
+            *(["Characters that cannot be stored were replaced in the content."] if cleaned != parsed.text else []),
+            *(["A speaker's name was cut to what the store can hold."] if speakers != parsed.speakers else []),
             *_unused_names(content, names),
         ),
+        utterances=tuple(_fitting_line(each, storage) for each in parsed.utterances),
     )
 
 
-def split_request(request: AddRequest, *, chunk_tokens: int, content_bytes: int) -> tuple[AddRequest, ...]:
-    """Return the request in parts of at most `chunk_tokens` tokens that each fit the content field."""
-    texts = split_text(request.text, chunk_tokens, max_bytes=content_bytes // SEARCH_TEXT_GROWTH)
+def split_request(
+    request: AddRequest, *, chunk_tokens: int, content_bytes: int, by_message: bool = False
+) -> tuple[AddRequest, ...]:
+    """Return the request in parts of at most `chunk_tokens` tokens that each fit the content field.
+
+    `by_message` keeps the messages of a conversation whole, as far as they fit into a part, and apart.
+    """
+    max_bytes = content_bytes // SEARCH_TEXT_GROWTH
+    if by_message and request.utterances:
+        return _split_by_message(request, chunk_tokens=chunk_tokens, max_bytes=max_bytes)
+    texts = split_text(request.text, chunk_tokens, max_bytes=max_bytes)
     texts = [text for text in texts if not is_blank(text)]
+    whole = replace(request, utterances=())
     return tuple(
-        replace(request, text=text, part=number, parts=len(texts), warnings=request.warnings if number == 1 else ())
+        replace(whole, text=text, part=number, parts=len(texts), warnings=request.warnings if number == 1 else ())
         for number, text in enumerate(texts, start=1)
     )
+
+
+def _split_by_message(request: AddRequest, *, chunk_tokens: int, max_bytes: int) -> tuple[AddRequest, ...]:
+    lines = [
+        replace(each, line=piece.strip())
+        for each in request.utterances
+        for piece in split_text(each.line, chunk_tokens, max_bytes=max_bytes)
+        if not is_blank(piece)
+    ]
+    groups: list[list[Utterance]] = []
+    for line in lines:
+        text = _joined([*groups[-1], line]) if groups else ""
+        if groups and estimate_tokens(text) <= chunk_tokens and len(text.encode()) <= max_bytes:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    parts: list[AddRequest] = []
+    number = 1
+    for group in groups:
+        text = _joined(group) + ("" if group is groups[-1] else "\n")
+        numbered = replace(request, part=number, parts=len(lines), warnings=() if parts else request.warnings)
+        parts.append(replace(numbered, text=text, utterances=tuple(group)))
+        number += len(group)
+    return tuple(parts)
+
+
+def _joined(utterances: Sequence[Utterance]) -> str:
+    return "\n".join(each.line for each in utterances)
 
 
 def parse_user_id(user_id: object, storage: GraphStoreStorageConfig) -> str:
@@ -154,14 +202,21 @@ def parse_ids(ids: object) -> list[str]:
     return list(listed)
 
 
-def parse_content(
-    src_type: EpisodeType, content: Content, *, names: Mapping[str, str]
-) -> tuple[str, tuple[Mention, ...]]:
+@dataclass(frozen=True)
+class ParsedContent:
+    """An input as text, who speaks in it, and its messages."""
+
+    text: str
+    speakers: tuple[Mention, ...] = ()
+    utterances: tuple[Utterance, ...] = ()
+
+
+def parse_content(src_type: EpisodeType, content: Content, *, names: Mapping[str, str]) -> ParsedContent:
     """Return the content as text, and who speaks in it."""
     if src_type is EpisodeType.JSON:
-        return _json_text(content), ()
+        return ParsedContent(_json_text(content))
     if isinstance(content, str):
-        return content, ()
+        return ParsedContent(content)
     if src_type is EpisodeType.DOCUMENT or isinstance(content, Mapping | bytes) or not isinstance(content, Sequence):
         raise InvalidInputError(
             f"content of a {src_type.name} is a {type(content).__name__}; give "
@@ -170,9 +225,12 @@ def parse_content(
     given: Sequence[Any] = content
     messages = [message for message in plain_messages(given) if message.role not in UNREMEMBERED_ROLES]
     spoken = [(_speaker(message, names), message) for message in messages if not is_blank(message.text)]
-    lines = [f"{speaker.name}: {message.text}" for speaker, message in spoken]
+    utterances = [
+        Utterance("" if message.role == "tool" else speaker.name, f"{speaker.name}: {message.text}")
+        for speaker, message in spoken
+    ]
     speakers = dict.fromkeys(speaker for speaker, message in spoken if message.role != "tool")
-    return "\n".join(lines), tuple(speakers)
+    return ParsedContent(_joined(utterances), tuple(speakers), tuple(utterances))
 
 
 def _speaker(message: PlainMessage, names: Mapping[str, str]) -> Mention:
@@ -191,6 +249,10 @@ def _one_line(name: str) -> str:
 def _fitting(speakers: Sequence[Mention], storage: GraphStoreStorageConfig) -> tuple[Mention, ...]:
     cut = (replace(each, name=cut_bytes(clean_text(each.name), storage.name).rstrip()) for each in speakers)
     return tuple(dict.fromkeys(cut))
+
+
+def _fitting_line(each: Utterance, storage: GraphStoreStorageConfig) -> Utterance:
+    return Utterance(cut_bytes(clean_text(each.speaker), storage.name).rstrip(), clean_text(each.line))
 
 
 def _json_text(content: Content) -> str:

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 
-from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
+from pydantic import JsonValue
+
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds, resolve_period, resolve_time
-from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, EntityDef
-from jiuwen_memory.memory_core.graph.extraction.values import Described, DuplicateCase, Fact, Mention, SourceText
+from jiuwen_memory.memory_core.graph.extraction.values import (
+    Described,
+    DuplicateCase,
+    Fact,
+    Mention,
+    Reading,
+    SourceText,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.groups import Groups
+from jiuwen_memory.memory_core.graph.graph_memory.recording import Record
 from jiuwen_memory.memory_core.graph.graph_memory.requests import HUMAN_ROLES, AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.states import (
     History,
@@ -54,27 +64,6 @@ def _dated(episode: Episode) -> str:
     return f"({format_seconds(episode.valid_since, episode.offset_since, 'day')}) {episode.content}"
 
 
-def resolve_episode(request: AddRequest, history: History, language: Language) -> Episode:
-    """Return the episode that the text becomes."""
-    return Episode(
-        user_id=request.user_id,
-        obj_type=request.kind.name,
-        language=language,
-        content=request.text,
-        content_embedding=history.vector,
-        valid_since=request.reference.seconds,
-        offset_since=request.reference.offset_minutes,
-        session_id=request.session_id,
-        source=request.source,
-        speakers=[speaker.name for speaker in request.speakers[:ARRAY_LIMIT]],
-        content_hash=request.content_hash,
-        idempotency_key=request.idempotency_key,
-        group=request.group,
-        part=request.part,
-        parts=request.parts,
-    )
-
-
 def resolve_mentions(found: Sequence[Mention], speakers: Sequence[Mention]) -> tuple[Mention, ...]:
     """Return speakers and found names, each once."""
     mentions: dict[str, Mention] = {}
@@ -91,6 +80,24 @@ def resolve_mentions(found: Sequence[Mention], speakers: Sequence[Mention]) -> t
         elif not is_compatible(known.type_name, mention.type_name) and known not in speakers:
             mentions[f"{key} ({mention.type_name})"] = Mention(name, mention.type_name)
     return tuple(mentions.values())
+
+
+def resolve_facts(reading: Reading, mentions: Sequence[Mention]) -> list[Fact]:
+    """Return the facts of a reading with their ends as positions in the mentions that it was united into."""
+    places = [_place_of(mention, mentions) for mention in reading.mentions]
+    facts: list[Fact] = []
+    for fact in reading.facts:
+        source, target = places[fact.source], places[fact.target]
+        if source is not None and target is not None:
+            facts.append(replace(fact, source=source, target=target))
+    return facts
+
+
+def _place_of(mention: Mention, mentions: Sequence[Mention]) -> int | None:
+    """Return where a thing stands among others: of the same name, and if there are several of the same type."""
+    same = [at for at, each in enumerate(mentions) if normalise_name(each.name) == normalise_name(mention.name)]
+    exact = [at for at in same if mentions[at].type_name == mention.type_name]
+    return next(iter((*exact, *same)), None)
 
 
 def is_compatible(first: str, second: str) -> bool:
@@ -235,13 +242,19 @@ def resolve_relations(
     *,
     zone: tzinfo | None,
     request: AddRequest,
-    episode: Episode,
+    record: Record,
 ) -> tuple[Relation, ...]:
-    """Return the new relations: ends by uuid, times computed from the words the model copied, each fact once."""
-    relations: dict[tuple[str, str, str], Relation] = {}
+    """Return the new relations: ends by uuid, times computed from the words the model copied, each fact once.
+
+    Each rests on the episode that tells of it, and on the gists of the text.
+    """
+    relations: dict[tuple[str, str, str, JsonValue], Relation] = {}
+    episode, gists = record.first, [each.uuid for each in record.gists]
     for fact in facts:
         lhs, rhs = identity.nodes[fact.source].uuid, identity.nodes[fact.target].uuid
         since, until = resolve_times(fact, request, zone)
+        qualifiers = resolve_qualifiers(fact, since, until)
+        told = record.telling(f"{fact.content} {fact.since_words}", str(fact.attributes.get("said_by", "")))
         relation = Relation(
             user_id=request.user_id,
             obj_type=FACT_SELF if lhs == rhs else "Relation",
@@ -252,15 +265,28 @@ def resolve_relations(
             rhs=rhs,
             lhs_origin=identity.origins[fact.source],
             rhs_origin=identity.origins[fact.target],
-            episodes=[episode.uuid],
+            episodes=[told.uuid, *gists],
             sources=[request.source] if request.source else [],
             first_mentioned_at=request.reference.seconds,
             last_mentioned_at=request.reference.seconds,
-            qualifiers=dict(fact.attributes),
+            qualifiers=qualifiers,
             created_at=episode.created_at,
         ).revise(**_since_fields(since), **_until_fields(until))
-        relations.setdefault((lhs, rhs, normalise_name(fact.content)), relation)
+        relations.setdefault((lhs, rhs, normalise_name(fact.content), qualifiers.get("time")), relation)
     return tuple(relations.values())
+
+
+def resolve_qualifiers(fact: Fact, since: Timepoint | None, until: Timepoint | None) -> dict[str, JsonValue]:
+    """Return a fact's qualifiers, with words for a time computed: ISO 8601, with an end `2019/2021`.
+
+    Words that no code can read stay as they are.
+    """
+    qualifiers = dict(fact.attributes)
+    if "time" in qualifiers and since is not None:
+        end = until.short_iso() if until else ""
+        begin = since.short_iso()
+        qualifiers["time"] = f"{begin}/{end}" if end and end != begin else begin
+    return qualifiers
 
 
 def resolve_times(fact: Fact, request: AddRequest, zone: tzinfo | None) -> tuple[Timepoint | None, Timepoint | None]:

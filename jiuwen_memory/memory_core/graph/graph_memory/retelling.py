@@ -59,10 +59,13 @@ class _Ties:
         return self.by_end.get(entity.uuid, ())
 
     def evidence(self, entity: Entity, scene: Scene) -> list[Episode]:
-        """Return the episodes that stay and mention the entity or state a fact about it, oldest first."""
+        """Return the episodes that stay and mention the entity or state a fact about it, oldest first; no gists."""
         mentioned = scene.graph.mentions[entity.uuid]
         told = {uuid for fact in self.facts(entity) for uuid in fact.episodes}
-        return sorted(scene.remaining(mentioned | told), key=lambda each: (each.created_at, each.part, each.uuid))
+        return sorted(
+            scene.remaining((mentioned | told) - scene.graph.gists),
+            key=lambda each: (each.created_at, each.part, each.uuid),
+        )
 
 
 def put_entities(draft: Draft, scene: Scene) -> list[Retold]:

@@ -15,12 +15,13 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore, Hit, SearchQue
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
+    GIST,
     GRAPH_COLLECTIONS,
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation, now
 from jiuwen_memory.foundation.store.graph.result_ranking import WeightedRankConfig
-from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list
+from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, ne
 from jiuwen_memory.memory_core.config.graph import SearchConfig
 
 Object = TypeVar("Object", bound=BaseGraphObject)
@@ -74,7 +75,10 @@ DEFAULT_SEARCH = SearchStrategy(
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What is looked for in one collection, and for whom; `scope` says where it must have been learnt."""
+    """What is looked for in one collection, and for whom; `scope` says where it must have been learnt.
+
+    `episode` and `gist` tell which of the two the episodes may be.
+    """
 
     collection: str
     text: str
@@ -82,6 +86,8 @@ class SearchRequest:
     users: tuple[str, ...]
     config: SearchConfig
     scope: QueryExpr | None = None
+    episode: bool = True
+    gist: bool = False
 
     @property
     def user(self) -> QueryExpr:
@@ -90,11 +96,13 @@ class SearchRequest:
 
     @property
     def standing(self) -> QueryExpr | None:
-        """What a result and all on the way to it must fulfil: among relations facts, unless the filter names a kind."""
+        """What a result and all on the way to it must fulfil: among relations facts, unless a kind is named."""
         given = self.config.filter_expr
         conditions = [] if self.scope is None else [self.scope]
         if self.collection == RELATION_COLLECTION and not (given and "kind" in given.fields()):
             conditions.append(eq("kind", "fact"))
+        if self.collection == EPISODE_COLLECTION and not (self.episode and self.gist):
+            conditions.append(eq("obj_type", GIST) if self.gist else ne("obj_type", GIST))
         return chain_filters(*conditions) if conditions else None
 
     @property

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, RELATION_COLLECTION
+from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, GIST, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, eq, filter_user, gt, in_list, lte
+from jiuwen_memory.foundation.store.query import QueryExpr, eq, filter_user, gt, in_list, lte, ne
 from jiuwen_memory.foundation.timepoint import format_seconds
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
@@ -59,7 +60,7 @@ async def _episodes(side: QueryExpr, request: AddRequest, services: Services) ->
     found = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
-        expr=eq("session_id", request.session_id) & side,
+        expr=eq("session_id", request.session_id) & side & ne("obj_type", GIST),
         limit=SIDE_LIMIT,
         output_fields=list(FIELDS),
         consistency="strong",
@@ -72,16 +73,20 @@ def _place(episode: Episode) -> tuple[int, int, int, str]:
     return episode.valid_since or 0, episode.created_at, episode.part, episode.uuid
 
 
-def put_spine(draft: Draft, episode: Episode, spine: Spine) -> None:
-    """Link a new episode to its neighbours, in place of the link between them."""
+def put_spine(draft: Draft, episodes: Sequence[Episode], spine: Spine) -> None:
+    """Link the new episodes of a text, a message each or one, to their neighbours, in place of the link between these.
+
+    Messages of one text are linked where the text is linked to something.
+    """
     for link in spine.links:
         draft.know(link)
         if spine.after and link.rhs == spine.after.uuid:
             draft.remove(link.uuid)
-    if spine.before:
-        draft.put(next_of(spine.before, episode))
-    if spine.after:
-        draft.put(next_of(episode, spine.after))
+    if not (spine.before or spine.after):
+        return
+    chain = [*([spine.before] if spine.before else []), *episodes, *([spine.after] if spine.after else [])]
+    for earlier, later in pairwise(chain):
+        draft.put(next_of(earlier, later))
 
 
 def put_healed(draft: Draft, stored: Iterable[Relation], gone: frozenset[str]) -> None:

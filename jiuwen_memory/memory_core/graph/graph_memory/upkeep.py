@@ -116,13 +116,16 @@ class Upkeep(MemoryCore):
         until: datetime | None = None,
         session_id: str | None = None,
         source: str | None = None,
+        gist: bool = False,
     ) -> list[Event]:
         """Return what happened, earliest first: episodes, and facts that begin or end, between two moments.
 
+        With `gist`, each text is followed by the gists made of it.
         Both moments are included; without a zone they are UTC. What has no known time is left out.
         """
         user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
-        return await recall_timeline(Span(since, until), Origin(source, session_id), user=user, store=self._store)
+        origin = Origin(source, session_id)
+        return await recall_timeline(Span(since, until), origin, user=user, store=self._store, gist=gist)
 
     async def recover(self, user_id: str | None = None) -> RecoveryReport:
         """Finish interrupted writes of one user, or of everyone, and tell what was done.

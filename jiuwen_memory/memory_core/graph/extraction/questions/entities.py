@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, is_cjk, normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
-from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm
+from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntityExtraction
 from jiuwen_memory.memory_core.graph.extraction.ontology import named_type
@@ -28,8 +28,8 @@ from jiuwen_memory.memory_core.graph.extraction.reply import (
 from jiuwen_memory.memory_core.graph.extraction.values import Mention, SourceText
 
 NAME_BYTES: Final = 500
-_KEYS: Final = ("entities", "extracted_entities", "entity_list", "nodes", "names")
-_MARKS: Final = ("name", "entity", "entity_name", "title")
+ENTITY_KEYS: Final = ("entities", "extracted_entities", "entity_list", "nodes", "names")
+ENTITY_MARKS: Final = ("name", "entity", "entity_name", "title")
 _TYPE_KEYS: Final = ("type", "entity_type", "entity_type_id", "type_id", "label", "category")
 _PRONOUNS_EN: Final = (
     "i|me|my|mine|myself|you|your|yours|he|him|his|she|her|hers|it|its|we|us|our|ours|they|them|their|theirs|this|that|"
@@ -74,8 +74,19 @@ async def ask_entities(
     Raises:
         LLMCallError: the model failed or gave no usable answer.
     """
-    names = [each.name for each in types]
-    variables: dict[str, object] = {
+    variables = text_variables(source, types, language, closed=closed)
+    form = AnswerForm(EntityExtraction, entity_changes(source, types))
+    # Rendered when the reply is read: by then the prompt is loaded, off the event loop.
+    instructions = partial(bare_instructions, "entities", variables, language=language, asker=asker)
+    read = partial(_read, source=source, types=types, closed=closed, instructions=instructions)
+    return await asker.ask("entities", form, language=language, variables=variables, read=read)
+
+
+def text_variables(
+    source: SourceText, types: Sequence[type[EntityDef]], language: Language, *, closed: bool
+) -> dict[str, object]:
+    """Return what a prompt may say of a text and of the types of things to find in it."""
+    return {
         "kind": source.kind.name,
         "source": source.source,
         "types": [{"name": each.name, "description": each.wording(language)} for each in types],
@@ -84,18 +95,23 @@ async def ask_entities(
         "history": cut_history(source),
         "text": source.content,
     }
-    limit = max(10, estimate_tokens(source.content) // 8)
-    form = AnswerForm(EntityExtraction, {"entities": {"maxItems": limit}, "entities[].type": {"enum": names}})
-    # Rendered when the reply is read: by then the prompt is loaded, off the event loop.
-    instructions = partial(_instructions, asker, language, variables)
-    read = partial(_read, source=source, types=types, closed=closed, instructions=instructions)
-    return await asker.ask("entities", form, language=language, variables=variables, read=read)
 
 
-def _instructions(asker: Asker, language: Language, variables: dict[str, object]) -> str:
+def entity_changes(source: SourceText, types: Sequence[type[EntityDef]]) -> dict[str, JsonSchema]:
+    """Return how a schema with named things is narrowed: so many as fit the text, of the listed types."""
+    names = [each.name for each in types]
+    return {"entities": {"maxItems": most_items(source)}, "entities[].type": {"enum": names}}
+
+
+def most_items(source: SourceText) -> int:
+    """Return the most things or facts that are asked for; a weak model would go on for ever."""
+    return max(10, estimate_tokens(source.content) // 8)
+
+
+def bare_instructions(question: str, variables: Mapping[str, object], *, language: Language, asker: Asker) -> str:
     """Return the words of the prompt that are ours: the same prompt with nothing of the user's in it."""
     bare = {**variables, "speakers": [], "history": [], "text": "", "source": ""}
-    messages = asker.prompts.render("entities", language, **bare, short=False, schema="")
+    messages = asker.prompts.render(question, language, **bare, short=False, schema="")
     return "\n".join(message["content"] for message in messages)
 
 
@@ -107,25 +123,35 @@ def _read(
     closed: bool,
     instructions: Callable[[], str],
 ) -> list[Mention]:
-    items = _grouped_by_type(reply, [each.name for each in types]) or read_items(reply, keys=_KEYS, marks=_MARKS)
+    listed = _grouped_by_type(reply, [each.name for each in types])
+    items = listed or read_items(reply, keys=ENTITY_KEYS, marks=ENTITY_MARKS)
+    return read_mentions(items, names=NameCheck(source, instructions()), types=types, closed=closed, reply=reply)
+
+
+def read_mentions(
+    items: Sequence[JsonValue], *, names: NameCheck, types: Sequence[type[EntityDef]], closed: bool, reply: Reply
+) -> list[Mention]:
+    """Return the named things among some items, each once; in a `closed` set those of a listed type, and speakers.
+
+    Raises:
+        UnusableReplyError: there are items, and none has a name.
+    """
     named = [(item, name, kind) for item in items for name, kind in [_name_and_type(item)] if name]
     if items and not named:
         raise UnusableReplyError("no item has a name")
     mentions: dict[tuple[str, str], Mention] = {}
-    known = _Known(source)
-    example = instructions()
     for item in items:
         name, kind = _name_and_type(item)
-        reason = _reason_to_drop(name, known, example)
+        reason = names.reason_to_drop(name)
         if reason:
             reply.drop(name or item, reason)
             continue
         type_name = _type_named(kind, types, closed=closed)
         if not type_name:
-            if normalise_name(name) not in known.speakers:
+            if normalise_name(name) not in names.speakers:
                 reply.drop(name, f"{read_text(kind)!r} is no listed type of entity")
             continue
-        mention = Mention(_within_limit(name, reply), type_name)
+        mention = Mention(within_limit(name, reply), type_name)
         mentions.setdefault((normalise_name(mention.name), mention.type_name), mention)
     return list(mentions.values())
 
@@ -148,7 +174,7 @@ def _as_item(value: JsonValue) -> dict[str, JsonValue]:
 
 def _name_and_type(item: JsonValue) -> tuple[str, JsonValue]:
     fields = _as_item(item)
-    name = next((read_text(fields[key]) for key in _MARKS if key in fields), "")
+    name = next((read_text(fields[key]) for key in ENTITY_MARKS if key in fields), "")
     kind = next((fields[key] for key in _TYPE_KEYS if fields.get(key) is not None), None)
     return " ".join(name.split()), kind
 
@@ -164,40 +190,51 @@ def _type_named(kind: JsonValue, types: Sequence[type[EntityDef]], *, closed: bo
     return named.name
 
 
-def _within_limit(name: str, reply: Reply) -> str:
+def within_limit(name: str, reply: Reply) -> str:
+    """Return a name as long as an entity's may be."""
     if len(name.encode()) <= NAME_BYTES:
         return name
     reply.drop(name, f"name cut to {NAME_BYTES} bytes")
     return cut_bytes(name, NAME_BYTES).rstrip()
 
 
-class _Known:
-    """The words of the source, prepared for looking names up."""
+class NameCheck:
+    """Tells whether a name that a model gave can be one of the text; `example` holds the words of the prompt."""
 
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, source: SourceText, example: str, *, with_dates: bool = False) -> None:
         self.speakers = {normalise_name(name) for name in source.speakers}
         self.text = normalise_name(" ".join((source.content, *source.speakers, *source.history)))
         self.unspaced = self.text.replace(" ", "")
+        self.example = example
+        self.with_dates = with_dates
 
-    def has(self, name: str) -> bool:
-        """Tell whether a name, or each of its words, occurs; spaces do not matter."""
+    def reason_to_drop(self, name: str) -> str:
+        """Return why a name is none; empty if it may be one."""
+        plain = normalise_name(name)
+        if not plain:
+            return "no name"
+        if plain in self.speakers:
+            return ""
+        if _PRONOUNS.fullmatch(plain):
+            return "a pronoun"
+        if not self.with_dates and is_date(name):
+            return "a date, not a name"
+        return "copied from the prompt" if self.is_copied(name) else ""
+
+    def is_copied(self, words: str) -> bool:
+        """Tell whether words stand in the prompt, and not in the text."""
+        return _occurs_as_name(words, self.example) and not self._is_told(words)
+
+    def _is_told(self, name: str) -> bool:
+        """Tell whether a name, or each of its words, occurs in the text; spaces do not matter."""
         plain = normalise_name(name)
         return plain.replace(" ", "") in self.unspaced or all(word in self.text for word in plain.split())
 
 
-def _reason_to_drop(name: str, known: _Known, example: str) -> str:
+def is_date(name: str) -> bool:
+    """Tell whether a name is only a date or words for a time."""
     plain = normalise_name(name)
-    if not plain:
-        return "no name"
-    if plain in known.speakers:
-        return ""
-    if _PRONOUNS.fullmatch(plain):
-        return "a pronoun"
-    if any(pattern.fullmatch(plain) for pattern in _DATE_LIKE):
-        return "a date, not a name"
-    if _occurs_as_name(name, example) and not known.has(name):
-        return "copied from the prompt"
-    return ""
+    return any(pattern.fullmatch(plain) for pattern in _DATE_LIKE)
 
 
 def _occurs_as_name(name: str, text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, normalise_name
+from jiuwen_memory.foundation.text import cut_bytes, normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
 from jiuwen_memory.memory_core.graph.extraction.attributes import resolve_attributes, value_schemas
@@ -17,7 +17,7 @@ from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSche
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import RelationDef
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import RelationExtraction
 from jiuwen_memory.memory_core.graph.extraction.ontology import named_type
-from jiuwen_memory.memory_core.graph.extraction.questions.entities import NAME_BYTES
+from jiuwen_memory.memory_core.graph.extraction.questions.entities import NAME_BYTES, most_items
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
 from jiuwen_memory.memory_core.graph.extraction.reply import (
     Reply,
@@ -31,13 +31,13 @@ from jiuwen_memory.memory_core.graph.extraction.values import Fact, Mention, Sou
 
 _KEYS: Final = ("relations", "extracted_relations", "facts", "relationships", "edges", "triples")
 _MARKS: Final = ("fact", "source", "source_id", "target", "target_id")
-_SOURCES: Final = ("source", "source_id", "source_name", "from", "subject", "head", "lhs")
-_TARGETS: Final = ("target", "target_id", "target_name", "to", "object", "tail", "rhs")
-_FACTS: Final = ("fact", "description", "sentence", "content", "statement")
-_NAMES: Final = ("name", "relation", "predicate", "relation_type", "type", "label")
-_SINCE: Final = ("valid_since", "since", "start", "valid_from", "start_time")
-_UNTIL: Final = ("valid_until", "until", "end", "valid_to", "end_time")
-_DEFAULT_NAME: Final = "related_to"
+SOURCE_FIELDS: Final = ("source", "source_id", "source_name", "from", "subject", "head", "lhs")
+TARGET_FIELDS: Final = ("target", "target_id", "target_name", "to", "object", "tail", "rhs")
+FACT_FIELDS: Final = ("fact", "description", "sentence", "content", "statement")
+NAME_FIELDS: Final = ("name", "relation", "predicate", "relation_type", "type", "label")
+SINCE_FIELDS: Final = ("valid_since", "since", "start", "valid_from", "start_time")
+UNTIL_FIELDS: Final = ("valid_until", "until", "end", "valid_to", "end_time")
+DEFAULT_NAME: Final = "related_to"
 _BOTH_NAMED: Final = 2
 
 
@@ -59,7 +59,7 @@ async def ask_relations(
     """
     if not mentions:
         return []
-    labels = _labels(mentions)
+    labels = mention_labels(mentions)
     variables = {
         "entities": [{"id": number, "label": label} for number, label in enumerate(labels, start=1)],
         "types": [_described(each, language) for each in types],
@@ -73,7 +73,7 @@ async def ask_relations(
     return await asker.ask("relations", form, language=language, variables=variables, read=read)
 
 
-def _labels(mentions: Sequence[Mention]) -> list[str]:
+def mention_labels(mentions: Sequence[Mention]) -> list[str]:
     """Return how each mention is listed: by name, and by its type where names repeat."""
     names = [normalise_name(mention.name) for mention in mentions]
     return [
@@ -102,7 +102,7 @@ def _changes(
 ) -> dict[str, JsonSchema]:
     ends = {"enum": list(dict.fromkeys(labels))}
     closing: dict[str, JsonSchema] = {
-        "relations": {"maxItems": max(10, estimate_tokens(source.content) // 8)},
+        "relations": {"maxItems": most_items(source)},
         "relations[].source": ends,
         "relations[].target": ends,
     }
@@ -136,7 +136,7 @@ def _read(
     closed: bool,
 ) -> list[Fact]:
     items = read_items(reply, keys=_KEYS, marks=_MARKS)
-    ends = _Ends(mentions, labels)
+    ends = Ends(mentions, labels)
     facts: list[Fact] = []
     for item in items:
         fact = _fact(item, ends=ends, types=types, reply=reply)
@@ -149,10 +149,10 @@ def _read(
     facts = [fact for fact in facts if fact not in strange]
     if items and not facts and not strange:
         raise UnusableReplyError("no item is a fact between listed things")
-    return _without_repeats(facts, mentions=mentions, reply=reply)
+    return without_repeats(facts, mentions=mentions, reply=reply)
 
 
-class _Ends:
+class Ends:
     """Finds the mention that an answer means."""
 
     def __init__(self, mentions: Sequence[Mention], labels: Sequence[str]) -> None:
@@ -179,29 +179,30 @@ class _Ends:
         return number - 1 if number is not None and 1 <= number <= self.count else None
 
 
-def _first(fields: dict[str, JsonValue], keys: Sequence[str]) -> JsonValue:
+def first_of(fields: Mapping[str, JsonValue], keys: Sequence[str]) -> JsonValue:
+    """Return the first field that is filled, or None."""
     return next((fields[key] for key in keys if fields.get(key) not in (None, "")), None)
 
 
-def _fact(item: JsonValue, *, ends: _Ends, types: Sequence[type[RelationDef]], reply: Reply) -> Fact | None:
+def _fact(item: JsonValue, *, ends: Ends, types: Sequence[type[RelationDef]], reply: Reply) -> Fact | None:
     fields = folded(item) if isinstance(item, dict) else {}
-    content = " ".join(read_text(_first(fields, _FACTS)).split())
-    source, target = ends.find(_first(fields, _SOURCES)), ends.find(_first(fields, _TARGETS))
+    content = " ".join(read_text(first_of(fields, FACT_FIELDS)).split())
+    source, target = ends.find(first_of(fields, SOURCE_FIELDS)), ends.find(first_of(fields, TARGET_FIELDS))
     if not content:
         reply.drop(item, "no fact")
         return None
     if source is None or target is None:
         reply.drop(item, "an end that is not listed")
         return None
-    name = " ".join(read_text(_first(fields, _NAMES)).split()) or _DEFAULT_NAME
+    name = " ".join(read_text(first_of(fields, NAME_FIELDS)).split()) or DEFAULT_NAME
     kind = named_type(name, types)
     return Fact(
         name=kind.name if kind else name,
         content=content,
         source=source,
         target=target,
-        since_words=read_text(_first(fields, _SINCE)),
-        until_words=read_text(_first(fields, _UNTIL)),
+        since_words=read_text(first_of(fields, SINCE_FIELDS)),
+        until_words=read_text(first_of(fields, UNTIL_FIELDS)),
         attributes=_attributes(fields.get("attributes"), kind, content=content, reply=reply),
     )
 
@@ -217,7 +218,7 @@ def _attributes(
     return filled.values
 
 
-def _without_repeats(facts: Sequence[Fact], *, mentions: Sequence[Mention], reply: Reply) -> list[Fact]:
+def without_repeats(facts: Sequence[Fact], *, mentions: Sequence[Mention], reply: Reply) -> list[Fact]:
     """Keep, of facts with the same words, those between the things that the words name, or else one of them.
 
     A weak model repeats one sentence with end after end.

@@ -1,0 +1,131 @@
+"""Qualifiers of facts: found by words and meaning, filtered by, shown to the model, kept apart by their time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jiuwen_memory import (
+    RELATION_COLLECTION,
+    AddMemStrategy,
+    EpisodeType,
+    GraphConfig,
+    GraphMemory,
+    Relation,
+    SearchConfig,
+)
+from jiuwen_memory.foundation.store.query import qualifier
+from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, resolve_time
+from jiuwen_memory.testing import FakeEmbedder, fake_memory
+from tests.memory_support import MAY, all_relations
+
+EPISODIC = AddMemStrategy(extraction="episodic", chinese_entity=False)
+
+
+def visit(place: str, *, time: str | None = None, emotion: str | None = None) -> dict[str, Any]:
+    given = {"place": place, "time": time, "emotion": emotion}
+    qualifiers = [{"key": key, "value": value} for key, value in given.items() if value]
+    return {
+        "fact": "Ida saw the dentist.",
+        "subject": "Ida",
+        "predicate": "saw",
+        "object": "the dentist",
+        "qualifiers": qualifiers,
+    }
+
+
+async def told(memory: GraphMemory, *facts: dict[str, Any], text: str) -> None:
+    memory.llm_client.replies["EpisodicFacts"] = {"entities": [], "facts": list(facts)}  # type: ignore[union-attr]
+    await memory.add_memory(EpisodeType.DOCUMENT, "ann", text, reference_time=MAY)
+
+
+@pytest.mark.parametrize("backend", ["memory", "milvus"])
+async def test_a_search_can_keep_to_a_qualifier(backend: str, tmp_path: Path) -> None:
+    config = GraphConfig(uri=str(tmp_path / "q.db"), backend=backend, embed_dim=64)
+    async with fake_memory(config=config, embedder=FakeEmbedder(64), strategy=EPISODIC) as memory:
+        await told(memory, visit("Wells", time="in March 2024"), text="In March 2024 Ida saw the dentist in Wells.")
+        await told(memory, visit("Bath", time="in May 2025"), text="In May 2025 Ida saw the dentist in Bath.")
+        for name, condition in {
+            "wells": qualifier("place", "Wells"),
+            "late": qualifier("time", "2025", operator=">="),
+        }.items():
+            memory.register_search_strategy(name, search_relation=SearchConfig(filter_expr=condition))
+
+        wells = await memory.search("Ida dentist", "ann", "wells", entity=False, episode=False)
+        late = await memory.search("Ida dentist", "ann", "late", entity=False, episode=False)
+
+    places = [[each.qualifiers["place"] for _, each in found[RELATION_COLLECTION]] for found in (wells, late)]
+    assert places == [["Wells"], ["Bath"]]
+
+
+async def test_the_same_words_of_another_time_are_another_event_and_of_the_same_time_one() -> None:
+    memory = fake_memory(strategy=EPISODIC)
+    await told(memory, visit("Wells", time="in March 2024"), text="In March 2024 Ida saw the dentist in Wells.")
+    await told(memory, visit("Wells", time="in March 2024"), text="Ida: dentist in Wells in March 2024, painful.")
+    await told(memory, visit("Wells", time="in May 2025"), text="In May 2025 Ida saw the dentist in Wells.")
+
+    found = [each async for each in memory.objects(RELATION_COLLECTION, "ann") if isinstance(each, Relation)]
+
+    counted = sorted((str(each.qualifiers["time"]), each.mention_count) for each in found)
+    assert counted == [("2024-03", 2), ("2025-05", 1)]
+    assert (await memory.check("ann")).is_clean
+
+
+async def test_a_repeat_adds_the_qualifiers_that_were_not_known() -> None:
+    memory = fake_memory(strategy=EPISODIC)
+    await told(memory, visit("Wells"), text="Ida saw the dentist in Wells.")
+    await told(memory, visit("Bath", emotion="afraid"), text="Ida was afraid in Bath. Ida saw the dentist.")
+
+    (fact,) = (await all_relations(memory)).values()
+
+    assert fact.qualifiers == {"place": "Wells", "emotion": "afraid"}
+    assert (await memory.check("ann")).is_clean
+
+
+def test_what_a_sentence_does_not_say_is_embedded_with_it_and_found_by_words() -> None:
+    fact = Relation(
+        name="saw",
+        content="Ida saw the dentist in Wells.",
+        lhs="1",
+        rhs="2",
+        qualifiers={"place": "wells", "emotion": "afraid", "time": "2024-03", "count": 2, "list": ["x"], "sure": True},
+    )
+
+    assert fact.embedded_texts() == {"content_embedding": "Ida saw the dentist in Wells. (emotion: afraid; count: 2)"}
+    assert {"afraid", "2024", "03"} <= set(fact.search_text.split())
+    assert fact.content_text == "Ida saw the dentist in Wells."
+    assert "afraid" in str(fact)
+
+
+async def test_qualifiers_are_shown_where_facts_are_shown_to_the_model() -> None:
+    memory = fake_memory(strategy=EPISODIC)
+
+    await told(memory, visit("Wells", emotion="afraid"), text="Ida saw the dentist in Wells, afraid.")
+
+    assert "Ida saw the dentist. (place: Wells; emotion: afraid)" in memory.llm_client.asked("EntitySummaries")[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("2024", "2024"),
+        ("March 2024", "2024-03"),
+        ("15 March 2024", "2024-03-15"),
+        ("2024-03-15T09:30", "2024-03-15T09:30+00:00"),
+        ("2024-03-15T09:30:05+02:00", "2024-03-15T09:30:05+02:00"),
+        ("the week of 13 March 2024", "2024-03-11"),
+        ("in the 1990s", "1990"),
+        ("2024年春天", "2024-03"),
+    ],
+)
+def test_a_time_is_written_in_iso_only_as_exactly_as_it_was_said(words: str, written: str) -> None:
+    point = resolve_time(words, MAY)
+
+    assert point is not None and point.short_iso() == written
+
+
+def test_a_moment_of_the_clock_is_written_whole() -> None:
+    assert from_datetime(MAY).short_iso() == "2026-05-08T09:30:00+00:00"
+    assert Timepoint(0, 0, "year").short_iso() == "1970"
