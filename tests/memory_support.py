@@ -99,6 +99,12 @@ def taught(**options: Any) -> Taught:
     return Taught(fake_memory(llm=llm, embedder=embedder, **options), llm, embedder)
 
 
+def model_of(memory: GraphMemory) -> FakeLLM:
+    """Return the scripted model behind a memory."""
+    assert isinstance(memory.llm_client, FakeLLM)
+    return memory.llm_client
+
+
 async def all_entities(memory: GraphMemory, user: str = "ann") -> dict[str, Entity]:
     """Return a user's entities by name; two of one name are an error."""
     await memory.db_backend.refresh()

@@ -12,7 +12,7 @@ from jiuwen_memory.errors import LLMAnswerError
 from jiuwen_memory.memory_core.config.graph import Extraction, Language
 from jiuwen_memory.memory_core.graph.extraction.base import Words
 from jiuwen_memory.testing import FakeLLM, fake_memory, same_as, verdicts
-from tests.memory_support import MAY, all_entities, all_relations, entities, nothing_is_stored, problems
+from tests.memory_support import MAY, all_entities, all_relations, entities, model_of, nothing_is_stored, problems
 
 METHODS: tuple[Extraction, ...] = get_args(Extraction)
 ASKED_FIRST = {
@@ -161,7 +161,7 @@ async def test_episodic_gist_links_text_to_gists_to_facts_to_things() -> None:
     assert fact.episodes == [verbatim.uuid, first.uuid, second.uuid]
     assert (fact.qualifiers, fact.mention_count) == ({"intent": "request help"}, 1)
     assert sorted(verbatim.entities) == sorted(each.uuid for each in update.added_entity)
-    assert all(gist in memory.llm_client.asked("GistFacts")[0].text for gist in gists)
+    assert all(gist in model_of(memory).asked("GistFacts")[0].text for gist in gists)
     assert (await memory.check("ann")).is_clean
 
 
@@ -218,7 +218,7 @@ async def test_a_method_asks_so_often_on_an_empty_graph(method: Extraction, lang
     update = await add(memory)
 
     assert (update.usage.calls, update.usage.rounds) == COSTS[method]
-    assert (memory.llm_client.calls, update.usage.reasked, update.warnings) == (COSTS[method][0], 0, [])
+    assert (model_of(memory).calls, update.usage.reasked, update.warnings) == (COSTS[method][0], 0, [])
     assert names_of(update) == ["Ravi", "search page"]
     assert edges_of(update) == [("Ravi", "wants", "search page")]
 
@@ -229,7 +229,7 @@ async def test_no_method_asks_more_than_seven_times_in_three_rounds_on_a_filled_
     memory = memory_of(method, replies)
     await add(memory)
     second = script(sentence="Ravi no longer wants the search screen.", target="search screen")
-    memory.llm_client.replies = {
+    model_of(memory).replies = {
         **second,
         "EntityDuplication": same_as({"search screen": ["search page"], "Ravi": ["Ravi"]}),
         "RelationVerdicts": verdicts(contradicts={"Ravi": ["Ravi"]}),
@@ -275,8 +275,8 @@ async def test_a_method_asks_in_the_language_the_strategy_says(method: Extractio
     await add(chinese)
 
     question = "RelationExtraction" if method == "staged" else ASKED_FIRST[method]
-    assert "请" not in plain.llm_client.asked(question)[0].text
-    assert "请" in chinese.llm_client.asked(question)[0].text
+    assert "请" not in model_of(plain).asked(question)[0].text
+    assert "请" in model_of(chinese).asked(question)[0].text
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -287,7 +287,7 @@ async def test_a_budget_leaves_its_calls_to_the_questions_of_the_method(method: 
     update = await add(memory)
 
     assert edges_of(update) == [("Ravi", "wants", "search page")]
-    assert memory.llm_client.calls == essential
+    assert model_of(memory).calls == essential
     assert update.warnings or method == "openie"
 
 
@@ -331,7 +331,7 @@ async def test_a_reply_with_nothing_usable_is_asked_for_once_more_then_nothing_i
     with pytest.raises(LLMAnswerError):
         await add(memory)
 
-    assert len(memory.llm_client.asked(ASKED_FIRST[method])) == 2
+    assert len(model_of(memory).asked(ASKED_FIRST[method])) == 2
     assert await nothing_is_stored(memory)
 
 
@@ -372,7 +372,8 @@ async def test_gist_facts_keep_to_the_listed_things() -> None:
 
     update = await add(memory)
 
-    ends = memory.llm_client.asked("GistFacts")[0].schema["properties"]["facts"]["items"]["properties"]["subject"]
+    schema: Any = model_of(memory).asked("GistFacts")[0].schema
+    ends = schema["properties"]["facts"]["items"]["properties"]["subject"]
     assert ends["enum"] == ["Ravi", "search page"]
     assert names_of(update) == ["Ravi", "search page"]
 
@@ -384,10 +385,8 @@ async def test_a_schema_offers_the_speakers_there_are() -> None:
     await memory.add_memory(EpisodeType.CONVERSATION, "ann", said)
     await add(memory)
 
-    shown, silent = (
-        prompt.schema["properties"]["facts"]["items"]["properties"]
-        for prompt in memory.llm_client.asked("EpisodicFacts")
-    )
+    schemas: list[Any] = [prompt.schema for prompt in model_of(memory).asked("EpisodicFacts")]
+    shown, silent = (each["properties"]["facts"]["items"]["properties"] for each in schemas)
     assert shown["said_by"] == {"anyOf": [{"enum": ["Ada", "assistant"]}, {"type": "null"}]}
     assert "said_by" not in silent
 
@@ -411,7 +410,7 @@ async def test_relation_types_of_the_user_are_offered_as_predicates(method: Extr
     update = await add(memory)
 
     assert [each.name for each in update.added_relation] == ["wants"]
-    assert any("somebody wishes for something" in prompt.text for prompt in memory.llm_client.prompts)
+    assert any("somebody wishes for something" in prompt.text for prompt in model_of(memory).prompts)
 
 
 async def test_other_ways_can_be_taken_one_after_the_other_on_one_graph() -> None:
@@ -426,6 +425,7 @@ async def test_other_ways_can_be_taken_one_after_the_other_on_one_graph() -> Non
         extraction_strategy=AddMemStrategy(extraction="temporal", chinese_entity=False),
         language="en",
     )
+    assert first.embedder is not None
     second.attach_embedder(first.embedder)
     await add(second)
 

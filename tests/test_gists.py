@@ -7,7 +7,7 @@ from typing import Any
 from jiuwen_memory import EPISODE_COLLECTION, AddMemStrategy, Episode, EpisodeType, GraphMemory
 from jiuwen_memory.errors import PartFailedError
 from jiuwen_memory.testing import FakeLLM, Script, fake_memory
-from tests.memory_support import MAY, all_entities, all_episodes, all_relations
+from tests.memory_support import MAY, all_entities, all_episodes, all_relations, model_of
 
 SAID = [
     {"role": "user", "name": "Ravi", "content": "I want a search page for the Teal shop."},
@@ -43,8 +43,8 @@ async def talk(memory: GraphMemory, **options: Any) -> list[Episode]:
     return update.added_episode
 
 
-async def texts_found(memory: GraphMemory, query: str = "Ravi Mina", **switches: bool) -> list[str]:
-    found = await memory.search(query, "ann", entity=False, relation=False, **switches)
+async def texts_found(memory: GraphMemory, *, episode: bool = True, gist: bool = False) -> list[str]:
+    found = await memory.search("Ravi Mina", "ann", entity=False, relation=False, episode=episode, gist=gist)
     return [each.content for _, each in found.get(EPISODE_COLLECTION, [])]
 
 
@@ -82,7 +82,7 @@ async def test_gists_are_not_shown_to_the_model_as_history() -> None:
 
     await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Mina lives in Oslo, near the Teal shop of Ravi.")
 
-    asked = memory.llm_client.asked("GistExtraction")[1].text
+    asked = model_of(memory).asked("GistExtraction")[1].text
     history = asked[asked.rindex("<history>") : asked.rindex("</history>")]
     assert "Ravi: I want a search page" in history
     assert history.count("\n") == 2
@@ -169,7 +169,7 @@ async def test_each_message_becomes_an_episode_in_one_session_asked_about_togeth
     assert [(each.part, each.parts) for each in messages] == [(1, 3), (2, 3), (3, 3)]
     assert len({each.session_id for each in (*messages, first_gist, second_gist)} - {""}) == 1
     assert first_gist.parents == second_gist.parents == [each.uuid for each in messages]
-    assert len(memory.llm_client.asked("GistExtraction")) == 1
+    assert len(model_of(memory).asked("GistExtraction")) == 1
     assert (await memory.check("ann")).is_clean
 
 
@@ -211,7 +211,7 @@ async def test_a_long_talk_is_cut_between_messages_and_its_parts_are_recognised(
 
     messages = [each for each in update.added_episode if not each.is_gist]
     assert [each.part for each in messages] == [1, 2, 3, 4, 5, 6]
-    assert 1 < len(memory.llm_client.asked("GistExtraction")) < 6
+    assert 1 < len(model_of(memory).asked("GistExtraction")) < 6
     assert again.duplicate_of == messages[0].uuid and again.is_empty
 
 

@@ -16,10 +16,11 @@ from jiuwen_memory import (
     Relation,
     SearchConfig,
 )
+from jiuwen_memory.foundation.store.graph import BaseGraphObject
 from jiuwen_memory.foundation.store.query import qualifier
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, resolve_time
 from jiuwen_memory.testing import FakeEmbedder, fake_memory
-from tests.memory_support import MAY, all_relations
+from tests.memory_support import MAY, all_relations, model_of
 
 EPISODIC = AddMemStrategy(extraction="episodic", chinese_entity=False)
 
@@ -37,8 +38,13 @@ def visit(place: str, *, time: str | None = None, emotion: str | None = None) ->
 
 
 async def told(memory: GraphMemory, *facts: dict[str, Any], text: str) -> None:
-    memory.llm_client.replies["EpisodicFacts"] = {"entities": [], "facts": list(facts)}  # type: ignore[union-attr]
+    model_of(memory).replies["EpisodicFacts"] = {"entities": [], "facts": list(facts)}
     await memory.add_memory(EpisodeType.DOCUMENT, "ann", text, reference_time=MAY)
+
+
+def _place(found: BaseGraphObject) -> object:
+    assert isinstance(found, Relation)
+    return found.qualifiers["place"]
 
 
 @pytest.mark.parametrize("backend", ["memory", "milvus"])
@@ -56,7 +62,7 @@ async def test_a_search_can_keep_to_a_qualifier(backend: str, tmp_path: Path) ->
         wells = await memory.search("Ida dentist", "ann", "wells", entity=False, episode=False)
         late = await memory.search("Ida dentist", "ann", "late", entity=False, episode=False)
 
-    places = [[each.qualifiers["place"] for _, each in found[RELATION_COLLECTION]] for found in (wells, late)]
+    places = [[_place(each) for _, each in found[RELATION_COLLECTION]] for found in (wells, late)]
     assert places == [["Wells"], ["Bath"]]
 
 
@@ -104,7 +110,7 @@ async def test_qualifiers_are_shown_where_facts_are_shown_to_the_model() -> None
 
     await told(memory, visit("Wells", emotion="afraid"), text="Ida saw the dentist in Wells, afraid.")
 
-    assert "Ida saw the dentist. (place: Wells; emotion: afraid)" in memory.llm_client.asked("EntitySummaries")[0].text  # type: ignore[union-attr]
+    assert "Ida saw the dentist. (place: Wells; emotion: afraid)" in model_of(memory).asked("EntitySummaries")[0].text
 
 
 @pytest.mark.parametrize(
