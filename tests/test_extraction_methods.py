@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from jiuwen_memory import AddMemStrategy, EpisodeType, GraphMemory, GraphMemUpdate, RelationDef
+from jiuwen_memory import AddMemStrategy, EntityDef, EpisodeType, GraphMemory, GraphMemUpdate, RelationDef
 from jiuwen_memory.errors import LLMAnswerError
 from jiuwen_memory.memory_core.config.graph import Extraction, Language
 from jiuwen_memory.memory_core.graph.extraction.base import Words
@@ -411,6 +411,33 @@ async def test_relation_types_of_the_user_are_offered_as_predicates(method: Extr
 
     assert [each.name for each in update.added_relation] == ["wants"]
     assert any("somebody wishes for something" in prompt.text for prompt in model_of(memory).prompts)
+
+
+class Dish(EntityDef):
+    """A dish."""
+
+    name = "Dish"
+    description = Words(en="a dish", cn="菜")
+
+
+@pytest.mark.parametrize("method", ["openie", "episodic", "episodic_gist", "temporal"])
+async def test_a_closed_set_of_types_leaves_out_what_is_of_none(method: Extraction) -> None:
+    strategy = AddMemStrategy(extraction=method, chinese_entity=False)
+    replies = script()
+    for answer in replies.values():
+        answer.get("entities", []).append({"name": "Larb", "type": "Dish"})
+        for key in {"facts", "triples"} & answer.keys():
+            answer[key].append(triple("Larb", "wants", "Larb", fact="Larb wants for salt."))
+            answer[key].append(triple("Larb", "needs", "Larb", fact="Larb needs salt."))
+    memory = fake_memory(
+        llm=FakeLLM(replies), strategy=strategy, entity_types=[Dish], relation_types=[Wants], closed_types=True
+    )
+
+    update = await add(memory, "Ravi wants a search page; Larb wants for salt.")
+
+    assert names_of(update) == ["Larb"]
+    assert edges_of(update) == [("Larb", "wants", "Larb")]
+    assert any("no listed type of relation" in warning for warning in update.warnings)
 
 
 async def test_other_ways_can_be_taken_one_after_the_other_on_one_graph() -> None:

@@ -17,13 +17,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from jiuwen_memory import AddMemStrategy, Model, ModelClientConfig, ModelRequestConfig
+from jiuwen_memory import AddMemStrategy, GraphConfig, GraphMemory, Model, ModelClientConfig, ModelRequestConfig
 from jiuwen_memory.errors import JiuwenMemoryError
 from jiuwen_memory.foundation.llm.model import ChatModel, ChatReply
 from jiuwen_memory.foundation.store.graph.graph_object import Relation
 from jiuwen_memory.foundation.text import normalise_name
-from jiuwen_memory.testing import FakeLLM, fake_memory
+from jiuwen_memory.testing import FakeEmbedder, FakeLLM
 from tests.benchmarks.methods_truth import SAMPLES, Sample, Stated, Words
 
 METHODS = ("staged", "openie", "episodic", "episodic_gist", "temporal")
@@ -117,7 +118,8 @@ async def measure(method: str, sample: Sample, model: ChatModel) -> Measure:
     """Take one episode in by one method, and look at what became of it."""
     strategy = AddMemStrategy.small_model(**({} if method == "staged" else {"extraction": method}))
     start = time.monotonic()
-    async with fake_memory(llm=model, strategy=strategy, language=sample.language) as memory:
+    config = GraphConfig(uri=f"measure-{uuid4().hex}", backend="memory", embed_dim=64, embedding_model=FakeEmbedder(64))
+    async with GraphMemory(config, model, extraction_strategy=strategy, language=sample.language) as memory:
         try:
             update = await memory.add_memory(sample.kind, USER, sample.content, reference_time=SAID_AT)
         except JiuwenMemoryError as error:

@@ -52,8 +52,8 @@ def _said(*lines: tuple[str, str]) -> list[dict[str, str]]:
 
 
 def _fact(subject: str, predicate: str, obj: str, *, extra: bool = False) -> Stated:
-    parts = (tuple(part.split("|")) for part in (subject, predicate, obj))
-    return Stated(*parts, extra=extra)
+    about, says, of = (tuple(part.split("|")) for part in (subject, predicate, obj))
+    return Stated(about, says, of, extra)
 
 
 def _names(*names: str) -> tuple[Words, ...]:

@@ -42,8 +42,8 @@ class Utterance:
 class AddRequest:
     """One part of an input, checked and formatted: what `plan_update` works on.
 
-    `own_types` names the types that were given for this input alone. `utterances` are its messages where each becomes an
-    episode of its own; `part` is then the number of the first.
+    `own_types` names the types that were given for this input alone. `utterances` are its messages, where each becomes
+    an episode of its own; `part` is then the number of the first.
     """
 
     user_id: str
