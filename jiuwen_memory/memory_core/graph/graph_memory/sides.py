@@ -96,8 +96,9 @@ def _resolve_heard(case: Case, ties: Ties) -> Heard:
 
 
 def _told(entity: str, ties: Ties, case: Case) -> set[str]:
-    """Return the episodes that the facts about an entity rest on."""
-    return {uuid for fact in ties.get(entity, ()) for uuid in fact.episodes if uuid in case.graph.episodes}
+    """Return the episodes that the facts about an entity rest on; gists are none of their own."""
+    verbatim = case.graph.episodes.keys() - case.graph.gists
+    return {uuid for fact in ties.get(entity, ()) for uuid in fact.episodes if uuid in verbatim}
 
 
 def _is_cut(member: Member, case: Case) -> bool:

@@ -155,16 +155,17 @@ def _heir(draft: Draft, folded: FoldedFact, case: Case) -> Relation | None:
 
 def _without(fact: Relation, folded: FoldedFact, case: Case) -> Relation:
     """Return a fact without what it took over from one that was folded into it."""
-    gone, stored = folded.fact, case.graph.episodes
+    gone, graph = folded.fact, case.graph
     left = set(gone.episodes) - set(folded.both)
     episodes = [uuid for uuid in fact.episodes if uuid not in left]
-    rest = [stored[uuid] for uuid in episodes if uuid in stored]
+    rest = [graph.episodes[uuid] for uuid in episodes if uuid in graph.episodes]
+    told = sum(uuid not in graph.gists for uuid in episodes)
     changes: dict[str, object] = {
         "episodes": episodes,
-        "mention_count": max(fact.mention_count - gone.mention_count, len(episodes), 1),
+        "mention_count": max(fact.mention_count - gone.mention_count, told, 1),
         "qualifiers": _given_back(fact, folded),
     }
-    if not is_cut(fact, case.storage.episodes):
+    if not is_cut(fact, case.storage.episodes, graph=graph):
         said_at = [each.valid_since for each in rest if each.valid_since is not None]
         changes |= {
             "sources": newest([each.source for each in rest], LABELS_KEPT),
