@@ -244,3 +244,19 @@ async def test_messages_stay_together_without_the_setting() -> None:
     verbatim, *_ = await talk(memory)
 
     assert verbatim.content.count("\n") == 2
+
+
+async def test_entities_merged_and_taken_apart_count_texts_not_gists() -> None:
+    memory = gist_memory()
+    await talk(memory)
+    before = await all_entities(memory)
+    mina, ravi = before["Mina"], before["Ravi"]
+
+    await memory.merge("ann", mina.uuid, ravi.uuid, dry_run=False)
+    merged = await memory.check("ann")
+    await memory.unmerge("ann", mina.uuid)
+
+    after = await all_entities(memory)
+    assert merged.is_clean and (await memory.check("ann")).is_clean
+    assert {name: each.mention_count for name, each in after.items()} == dict.fromkeys(NAMES, 1)
+    assert after["Ravi"].episodes == ravi.episodes
