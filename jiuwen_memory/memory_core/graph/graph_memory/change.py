@@ -143,7 +143,8 @@ def _newest(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
 
 
 def _telling(new: Relation) -> Telling:
-    (only,) = tellings_of(new, {})
+    # Behind the text that tells a new fact come its gists, which tell nothing of their own.
+    (only,) = tellings_of(new.revise(episodes=new.episodes[:1]), {})
     return only
 
 

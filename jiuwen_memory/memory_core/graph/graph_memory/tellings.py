@@ -36,7 +36,10 @@ class Telling:
 
 
 def tellings_of(relation: Relation, episodes: Mapping[str, Episode]) -> list[Telling]:
-    """Return the tellings of a fact in the order of time; `episodes` need only hold those of facts told repeatedly."""
+    """Return the tellings of a fact in the order of time, gists left out.
+
+    `episodes` need only hold those of facts that rest on more than one.
+    """
     dated = _dated(relation)
     if len(relation.episodes) == 1:
         (only,) = relation.episodes
@@ -44,6 +47,7 @@ def tellings_of(relation: Relation, episodes: Mapping[str, Episode]) -> list[Tel
     found = [
         Telling(uuid, episodes[uuid].valid_since if uuid in episodes else relation.first_mentioned_at, dated.get(uuid))
         for uuid in relation.episodes
+        if uuid not in episodes or not episodes[uuid].is_gist
     ]
     return sorted(found, key=lambda each: each.moment)
 
