@@ -18,7 +18,7 @@ from jiuwen_memory.foundation.store.graph import (
     SearchQuery,
 )
 from jiuwen_memory.foundation.store.graph.base import Consistency
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel
 from jiuwen_memory.foundation.store.query import QueryExpr
 
 
@@ -164,6 +164,29 @@ class FaultyStore:
             rank=rank,
             limit=limit,
             pool=pool,
+            expr=expr,
+            output_fields=output_fields,
+            consistency=consistency,
+        )
+
+    async def routes(
+        self,
+        collection: str,
+        query: SearchQuery,
+        *,
+        user: QueryExpr,
+        channels: Sequence[Channel],
+        limit: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> dict[Channel, list[Hit]]:
+        return await self._store.routes(
+            collection,
+            query,
+            user=user,
+            channels=channels,
+            limit=limit,
             expr=expr,
             output_fields=output_fields,
             consistency=consistency,

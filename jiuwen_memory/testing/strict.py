@@ -20,7 +20,7 @@ from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel
 from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, in_list
 
 WINDOW: Final = 16_384
@@ -166,6 +166,36 @@ class StrictStore:
             consistency=consistency,
         )
         return [[hit for hit in (_as_before(hit, hidden) for hit in hits) if hit is not None] for hits in answers]
+
+    async def routes(
+        self,
+        collection: str,
+        query: SearchQuery,
+        *,
+        user: QueryExpr,
+        channels: Sequence[Channel],
+        limit: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> dict[Channel, list[Hit]]:
+        """Return each channel's hits; a row replaced a moment ago has its new score and its old content."""
+        _check_window(limit, "limit")
+        hidden = {} if consistency == "strong" else self._hidden(collection)
+        answers = await self._store.routes(
+            collection,
+            query,
+            user=user,
+            channels=channels,
+            limit=limit,
+            expr=expr,
+            output_fields=output_fields,
+            consistency=consistency,
+        )
+        return {
+            channel: [hit for hit in (_as_before(hit, hidden) for hit in hits) if hit is not None]
+            for channel, hits in answers.items()
+        }
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:
         """Return how many rows of this user there are."""

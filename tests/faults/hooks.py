@@ -13,6 +13,7 @@ from jiuwen_memory import GraphConfig, GraphMemory, GraphStore, GraphStoreFactor
 from jiuwen_memory.foundation.llm.model import ChatReply
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph import BaseGraphObject, Hit, Journal, JournalEntry
+from jiuwen_memory.foundation.store.graph.result_ranking import Channel
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM
 
 T = TypeVar("T")
@@ -115,6 +116,11 @@ class HookedStore:
     async def search(self, collection: str, queries: Sequence[Any], **options: Any) -> list[list[Hit]]:
         return await self.hooks.around(
             f"store.search {collection}", lambda: self._store.search(collection, queries, **options)
+        )
+
+    async def routes(self, collection: str, query: Any, **options: Any) -> dict[Channel, list[Hit]]:
+        return await self.hooks.around(
+            f"store.routes {collection}", lambda: self._store.routes(collection, query, **options)
         )
 
     async def count(self, collection: str, **options: Any) -> int:

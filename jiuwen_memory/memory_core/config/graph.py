@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
+from jiuwen_memory.foundation.store.graph.graph_object import RelationKind
 from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, RRFRankConfig, WeightedRankConfig
 from jiuwen_memory.foundation.store.query import QueryExpr
 
@@ -149,8 +151,25 @@ class AddMemStrategy(BaseModel):
 DEFAULT_STRATEGY = AddMemStrategy()
 
 
+KIND_PRIORS: Mapping[RelationKind, float] = {
+    "causes": 0.9,
+    "elaborates": 0.9,
+    "same_series": 0.85,
+    "contrasts": 0.7,
+    "temporal_next": 0.7,
+    "co_occurs": 0.55,
+    "fact": 0.5,
+    "synonym": 0.5,
+}
+"""What a link of each kind hands on: more where it says what similarity does not (after Hy-Memory)."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 class SearchConfig(BaseStrategy):
-    """How one collection is searched.
+    """How one collection is searched. Everything from `semantic_margin` down is off unless set.
+
+    Signals add their weight, as a share of the ranking's highest score, to what the channels gave.
 
     Args:
         bfs_k: neighbours brought in per hop (entities and relations only).
@@ -159,6 +178,24 @@ class SearchConfig(BaseStrategy):
         output_fields: columns to return (None: all but vectors); what an object needs to be whole is always read.
         rerank: let the attached reranker order the candidates.
         language: language handed to the reranker; the store's search knows no languages.
+        order: `score`, or `time`: the results, once chosen, from the earliest to the latest.
+        kind_priors: share of its score that a hit hands to a neighbour, by kind of link; others are not followed.
+        semantic_margin: a neighbour must be as similar to the query as the hit it comes from, less this much.
+        seed_floor: expand from hits of at least this score (and of `min_score`).
+        kind_quota: newcomers per kind of link and hop.
+        prefilter: neighbours looked at per hop, the most promising ones.
+        support: weight of what related candidates lend each other; `support_rounds` times, `support_cap` at most.
+        spine: weight of what comes before and after a good episode in its session, up to `spine_distance` away.
+        spine_floor: an episode supports others by what it scores above this share of the highest score.
+        speaker: weight of having been said by the one person whom the query names.
+        questions: taken from episodes that end with a question mark: they ask, they do not tell.
+        recency: weight of being new; halved every `recency_days`.
+        closeness: weight of lying near the moment asked about, or else the best hit; halved every `closeness_days`.
+        mentions: weight of having been mentioned often.
+        pagerank: weight of a personalised PageRank over what lies around the hits (extra `graph`).
+        pagerank_damping: share of the walk that goes on rather than back to the hits.
+        common_names: names in at least this share of the user's episodes are taken out of the query before it is
+            embedded: they tell nothing apart, but fill the vector.
     """
 
     bfs_k: int = Field(default=3, ge=1)
@@ -167,3 +204,25 @@ class SearchConfig(BaseStrategy):
     output_fields: list[str] | None = None
     rerank: bool = False
     language: Language = "en"
+    order: Literal["score", "time"] = "score"
+    kind_priors: dict[RelationKind, Share] = Field(default_factory=lambda: dict(KIND_PRIORS))
+    semantic_margin: Annotated[float, Field(ge=0, le=2)] | None = None
+    seed_floor: float = Field(default=0.0, ge=0)
+    kind_quota: int = Field(default=0, ge=0)
+    prefilter: int = Field(default=50, ge=1, le=100)
+    support: Share = 0.0
+    support_rounds: int = Field(default=1, ge=1, le=5)
+    support_cap: float = Field(default=1.0, gt=0, le=10)
+    spine: Share = 0.0
+    spine_distance: int = Field(default=3, ge=1, le=3)
+    spine_floor: Share = 0.2
+    speaker: Share = 0.0
+    questions: Share = 0.0
+    recency: Share = 0.0
+    recency_days: float = Field(default=30.0, gt=0)
+    closeness: Share = 0.0
+    closeness_days: float = Field(default=7.0, gt=0)
+    mentions: Share = 0.0
+    pagerank: Share = 0.0
+    pagerank_damping: float = Field(default=0.5, gt=0, lt=1)
+    common_names: Share = 0.0

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, Self, runtime_checkable
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel
 from jiuwen_memory.foundation.store.query import QueryExpr
 
 Consistency = Literal["strong", "session"]
@@ -156,6 +156,24 @@ class GraphStore(Protocol):
         `pool` is how many hits each channel brings. A query without words skips BM25, one without a vector the dense
         channels; either all queries of a call have a vector or none has. Rows that are to be written again must be
         read with `strong` consistency: another process may have changed them a moment ago.
+        """
+
+    async def routes(
+        self,
+        collection: str,
+        query: SearchQuery,
+        *,
+        user: QueryExpr,
+        channels: Sequence[Channel],
+        limit: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> dict[Channel, list[Hit]]:
+        """Return what each channel finds by itself, best first and at most `limit`, for a fusion of the caller's.
+
+        A score is the channel's own, higher is better: a cosine, a dot product, a negative squared distance, or what
+        BM25 gives. A channel that cannot be asked, for want of words or of a vector, is left out.
         """
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:

@@ -18,7 +18,7 @@ from jiuwen_memory.foundation.store.graph.milvus.store import MilvusGraphStore
 
 _METHODS: Final = (
     *("from_config", "identity", "embedder", "attach_embedder", "open", "upsert", "delete", "flush", "query"),
-    *("search", "count", "refresh", "close", "__aenter__", "__aexit__"),
+    *("search", "routes", "count", "refresh", "close", "__aenter__", "__aexit__"),
 )
 _ATTRIBUTES: Final = ("config", "journal")
 

@@ -1,7 +1,8 @@
 """How the hits of several channels become one ranking.
 
-A channel is one way of asking a collection: by name vector, by content vector, by words (BM25). `fuse` computes what
-Milvus's own rankers compute, so that every backend gives the same scores for the same hits.
+A channel is one way of asking a collection: by name vector, by content vector, by words (BM25). `WeightedRankConfig`
+and `RRFRankConfig` compute what Milvus's own rankers compute, so that every backend gives the same scores for the same
+hits; `MinMaxRankConfig` and any other are computed here only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 
 Channel = Literal["name_dense", "content_dense", "content_sparse"]
 Routes = Mapping[Channel, Sequence[tuple[str, float]]]
-"""What each channel found: (id, normalised score in 0..1), best first."""
+"""What each channel found: (id, score after `BaseRankConfig.normalised`), best first."""
 CHANNELS: tuple[Channel, ...] = ("name_dense", "content_dense", "content_sparse")
 VECTOR_COLUMNS: Mapping[Channel, str] = {
     "name_dense": "name_embedding",
@@ -49,6 +50,15 @@ class BaseRankConfig(BaseModel):
     def highest(self, collection: str) -> float:
         """Return the score of a hit that every channel puts first with full marks."""
 
+    def normalised(self, channel: Channel, value: float, metric: DistanceMetric) -> float:
+        """Return the score that `fuse` takes for a channel's own one, by default Milvus's in 0..1.
+
+        `value` is a cosine, a dot product, a negative squared distance, or a BM25 score: higher is better.
+        """
+        if channel == "content_sparse":
+            return normalise_bm25(value)
+        return normalise_dense(-value if metric == "euclidean" else value, metric)
+
     @abstractmethod
     def fuse(self, routes: Routes, *, collection: str) -> list[tuple[str, float]]:
         """Return (id, score), best first, from what each channel found."""
@@ -65,13 +75,7 @@ class WeightedRankConfig(BaseRankConfig):
     content_sparse: float = Field(default=0.25, ge=0, le=1)
 
     def weights(self, collection: str) -> dict[Channel, float]:
-        given = {channel: float(getattr(self, channel)) for channel in channels_of(collection)}
-        total = sum(given.values())
-        if not total:
-            raise StoreParameterError(
-                f"WeightedRankConfig gives every channel of {collection} the weight 0; give one of them a weight."
-            )
-        return {channel: weight / total for channel, weight in given.items() if weight}
+        return _shares(self, collection)
 
     def highest(self, collection: str) -> float:
         return 1.0
@@ -112,6 +116,56 @@ class RRFRankConfig(BaseRankConfig):
             for rank, (uuid, _) in enumerate(routes.get(channel, ()), start=1):
                 scores[uuid] += 1 / (self.k + rank)
         return best_first(scores)
+
+
+class MinMaxRankConfig(BaseRankConfig):
+    """Weighted sum of scores that are spread over 0..1 among the hits of each channel.
+
+    The best hit of a channel has 1 there; of a dense channel the last of its hits has 0, and a BM25 score is divided by
+    the best one. What a channel did not find has 0. Scores therefore compare the hits of one query, not queries: the
+    best hit scores at least the largest weight, however bad it is. Against Milvus's fixed scales it gains where the
+    similarities of an embedding model lie close together, and what it gives can be handed on in the graph, since a weak
+    hit is worth nearly nothing (Lee 1997 and Wu, Crestani, Bi 2006 on score normalisation in data fusion).
+    """
+
+    default_min_score: ClassVar[float] = 0.1
+
+    name: Literal["min_max"] = "min_max"
+    name_dense: float = Field(default=0.25, ge=0, le=1)
+    content_dense: float = Field(default=0.5, ge=0, le=1)
+    content_sparse: float = Field(default=0.5, ge=0, le=1)
+
+    def weights(self, collection: str) -> dict[Channel, float]:
+        return _shares(self, collection)
+
+    def highest(self, collection: str) -> float:
+        return 1.0
+
+    def normalised(self, channel: Channel, value: float, metric: DistanceMetric) -> float:
+        return value
+
+    def fuse(self, routes: Routes, *, collection: str) -> list[tuple[str, float]]:
+        scores: dict[str, float] = defaultdict(float)
+        for channel, weight in self.weights(collection).items():
+            hits = routes.get(channel, ())
+            if not hits:
+                continue
+            best = max(score for _, score in hits)
+            least = 0.0 if channel == "content_sparse" else min(score for _, score in hits)
+            for uuid, score in hits:
+                scores[uuid] += weight * ((score - least) / (best - least) if best > least else 1.0)
+        return best_first(scores)
+
+
+def _shares(rank: WeightedRankConfig | MinMaxRankConfig, collection: str) -> dict[Channel, float]:
+    """Return the weights of the channels that a collection has, scaled to a sum of 1."""
+    given = {channel: float(getattr(rank, channel)) for channel in channels_of(collection)}
+    total = sum(given.values())
+    if not total:
+        raise StoreParameterError(
+            f"{type(rank).__name__} gives every channel of {collection} the weight 0; give one of them a weight."
+        )
+    return {channel: weight / total for channel, weight in given.items() if weight}
 
 
 def best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -10,7 +10,6 @@ from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, PartFaile
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.config.graph import EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
@@ -49,12 +48,10 @@ from jiuwen_memory.memory_core.graph.graph_memory.requests import (
     parse_user_ids,
     split_request,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.search import (
-    DEFAULT_SEARCH,
-    SearchRequest,
-    SearchStrategy,
-    search_collection,
-)
+from jiuwen_memory.memory_core.graph.graph_memory.search import Notes, SearchServices, search_memory
+from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest, SearchStrategy
+from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchDiagnostics, SearchResult
+from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import DEFAULT_SEARCH
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, parse_vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
 from jiuwen_memory.memory_core.graph.graph_memory.statistics import with_usage
@@ -328,7 +325,7 @@ class GraphMemory(Identities):
         query_embedding: Sequence[float] | None = None,
         source: str | None = None,
         session_id: str | None = None,
-    ) -> dict[str, list[tuple[float, BaseGraphObject]]]:
+    ) -> SearchResult:
         """Find what the memory knows about a query, in each enabled collection, best first.
 
         Args:
@@ -342,7 +339,8 @@ class GraphMemory(Identities):
             session_id: only what was learnt in this session.
 
         Returns:
-            A dict from collection name to (score, object) pairs; a higher score is better.
+            A dict from collection name to (score, object) pairs; a higher score is better. Its `.paths` tell how
+            results were reached through the graph, its `.diagnostics` why each is there.
         """
         users = parse_user_ids(user_id, self.config.db_storage_config)
         if not isinstance(query, str) or not (query.strip() or query_embedding is not None):
@@ -357,32 +355,24 @@ class GraphMemory(Identities):
         enabled = zip(GRAPH_COLLECTIONS, (entity, relation, episode or gist), strict=True)
         collections = [name for name, wanted in enabled if wanted]
         if not collections:
-            return {}
+            return SearchResult({}, diagnostics=SearchDiagnostics(search_strategy))
+        notes = Notes()
         vector, scope = await together(
             self._query_vector(query, query_embedding),
             recall_scope(origin, collections, user=filter_user(users), store=self._store),
         )
-        results = await together(
-            *(
-                search_collection(
-                    SearchRequest(
-                        name,
-                        query,
-                        vector,
-                        users,
-                        strategy.config(name),
-                        scope.get(name),
-                        episode=episode,
-                        gist=gist,
-                    ),
-                    store=self._store,
-                    reranker=self.reranker,
-                    tries=self.config.request_max_retries,
+        return await search_memory(
+            [
+                SearchRequest(
+                    name, query, vector, users, strategy.config(name), scope.get(name), episode=episode, gist=gist
                 )
                 for name in collections
-            )
+            ],
+            SearchServices(self._store, self.reranker, self.config.request_max_retries),
+            strategy=search_strategy,
+            embedded=query if query_embedding is None else "",
+            notes=notes,
         )
-        return dict(zip(collections, results, strict=True))
 
     async def _query_vector(self, query: str, given: Sequence[float] | None) -> Sequence[float]:
         if given is None:

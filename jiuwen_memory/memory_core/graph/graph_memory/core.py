@@ -39,7 +39,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.parts import (
     check_reranker,
     check_strategy,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.search import DEFAULT_SEARCH, SearchStrategy
+from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchStrategy
+from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import STRATEGIES
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 
 
@@ -100,7 +101,7 @@ class MemoryCore:
         self._store: GraphStore = GraphStoreFactory.from_config(db_config, **(db_kwargs or {}))
         self._locks = locks or InProcessLocks()
         self._prompts = PromptLibrary(prompts)
-        self._strategies: dict[str, SearchStrategy] = {"default": DEFAULT_SEARCH}
+        self._strategies: dict[str, SearchStrategy] = dict(STRATEGIES)
         if db_config.embedding_model is not None:
             self.attach_embedder(db_config.embedding_model)
 

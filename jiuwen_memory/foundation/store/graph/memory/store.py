@@ -31,8 +31,6 @@ from jiuwen_memory.foundation.store.graph.result_ranking import (
     BaseRankConfig,
     Channel,
     best_first,
-    normalise_bm25,
-    normalise_dense,
 )
 from jiuwen_memory.foundation.store.query import QueryExpr
 from jiuwen_memory.foundation.text import query_tokens
@@ -154,9 +152,37 @@ class InMemoryGraphStore:
             answers = []
             for query in queries:
                 routes = self._routes(query, found, channels, words=words, pool=max(pool, limit))
-                fused = rank.fuse(routes, collection=collection)[:limit]
+                fused = rank.fuse(self._normalised(routes, rank), collection=collection)[:limit]
                 answers.append([Hit(score, _read(collection, rows[uuid], fields)) for uuid, score in fused])
         return answers
+
+    async def routes(
+        self,
+        collection: str,
+        query: SearchQuery,
+        *,
+        user: QueryExpr,
+        channels: Sequence[Channel],
+        limit: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> dict[Channel, list[Hit]]:
+        """Return what each channel finds by itself, best first and at most `limit`, for a fusion of the caller's."""
+        columns = self._columns_of(collection)
+        fields = selected_fields(output_fields, columns, collection=collection)
+        check_limit(limit)
+        check_queries([query], self.config.embed_dim)
+        with self._connection.tables() as tables:
+            rows = tables[collection]
+            found = self._matching(rows.values(), columns, user, expr)
+            texts = {uuid: row["search_text"] for uuid, row in rows.items()}
+            words = BM25(texts if "content_sparse" in channels else {}, self.config.db_embed_config.bm25_config)
+            routes = self._routes(query, found, channels, words=words, pool=limit)
+            return {
+                channel: [Hit(score, _read(collection, rows[uuid], fields)) for uuid, score in hits]
+                for channel, hits in routes.items()
+            }
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:
         """Return how many rows of this user there are."""
@@ -202,15 +228,22 @@ class InMemoryGraphStore:
         for channel in channels:
             if channel == "content_sparse":
                 scores = words.scores(query_tokens(query.text), [row["uuid"] for row in rows])
-                routes[channel] = best_first({uuid: normalise_bm25(score) for uuid, score in scores.items()})[:pool]
+                routes[channel] = best_first(scores)[:pool]
             elif query.vector is not None:
                 routes[channel] = self._nearest(query.vector, rows, VECTOR_COLUMNS[channel])[:pool]
         return routes
 
     def _nearest(self, vector: Sequence[float], rows: list[Row], column: str) -> list[tuple[str, float]]:
         metric = self.config.db_embed_config.distance_metric
-        values = {row["uuid"]: dense_value(vector, row[column], metric) for row in rows}
-        return best_first({uuid: normalise_dense(value, metric) for uuid, value in values.items()})
+        sign = -1 if metric == "euclidean" else 1
+        return best_first({row["uuid"]: sign * dense_value(vector, row[column], metric) for row in rows})
+
+    def _normalised(self, routes: Routes, rank: BaseRankConfig) -> Routes:
+        metric = self.config.db_embed_config.distance_metric
+        return {
+            channel: [(uuid, rank.normalised(channel, score, metric)) for uuid, score in hits]
+            for channel, hits in routes.items()
+        }
 
 
 def _read(collection: str, row: Row, fields: Sequence[str]) -> BaseGraphObject:

@@ -1,14 +1,15 @@
-"""One hybrid request per collection, for any number of queries. Touches the store, reading only."""
+"""Searches of one collection: fused by Milvus for any number of queries, or channel by channel. Reads the store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jiuwen_memory.foundation.store.graph.base import Hit, SearchQuery
 from jiuwen_memory.foundation.store.graph.columns import Column
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
+from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 from jiuwen_memory.foundation.store.graph.graph_object import OBJECT_TYPES
 from jiuwen_memory.foundation.store.graph.milvus.rows import WINDOW, plain_row
 from jiuwen_memory.foundation.store.graph.milvus.schema import METRICS
@@ -17,6 +18,7 @@ from jiuwen_memory.foundation.store.graph.result_ranking import (
     BaseRankConfig,
     Channel,
     RRFRankConfig,
+    WeightedRankConfig,
 )
 from jiuwen_memory.foundation.text import query_tokens
 
@@ -70,6 +72,64 @@ def run_hybrid(
     ]
 
 
+@dataclass(frozen=True)
+class ChannelRequest:
+    """A checked search of one collection by one channel; `value` is the words or the vector."""
+
+    collection: str
+    channel: Channel
+    value: str | list[float]
+    limit: int
+    fields: tuple[str, ...]
+    consistency: str
+
+
+def fused_by_milvus(rank: BaseRankConfig) -> bool:
+    """Tell whether Milvus has a ranker that does the same."""
+    return isinstance(rank, RRFRankConfig | WeightedRankConfig)
+
+
+def channel_values(query: SearchQuery, channels: Sequence[Channel]) -> dict[Channel, str | list[float]]:
+    """Return what each channel is asked with; one that has nothing to be asked with is left out."""
+    words = query_tokens(query.text) if "content_sparse" in channels else ""
+    values: dict[Channel, str | list[float]] = {}
+    for channel in channels:
+        if channel == "content_sparse":
+            if words:
+                values[channel] = words
+        elif query.vector is not None:
+            values[channel] = list(query.vector)
+    return values
+
+
+def run_channel(
+    client: Any, request: ChannelRequest, *, written_filter: str, columns: Mapping[str, Column], config: GraphConfig
+) -> list[Hit]:
+    """Return the hits of one channel with its own scores, higher being better."""
+    metric = config.db_embed_config.distance_metric
+    answers = client.search(
+        request.collection,
+        [request.value],
+        anns_field=VECTOR_COLUMNS[request.channel],
+        search_params=_search_params(request.channel, min(request.limit, WINDOW), config),
+        limit=min(request.limit, WINDOW),
+        filter=written_filter,
+        output_fields=list(request.fields),
+        timeout=config.timeout,
+        consistency_level=request.consistency,
+    )
+    kind = OBJECT_TYPES[request.collection]
+    found = [(hit.distance, plain_row({**hit["entity"], "uuid": hit.id}, columns)) for hit in answers[0]]
+    return [Hit(_own_score(request.channel, value, metric), kind.from_row(row)) for value, row in found]
+
+
+def _own_score(channel: Channel, value: float, metric: DistanceMetric) -> float:
+    if channel == "content_sparse":
+        # Lite gives BM25 scores with a minus sign outside hybrid searches, a server does not.
+        return abs(value)
+    return -value if metric == "euclidean" else value
+
+
 def _channel_data(request: HybridRequest, weights: Mapping[Channel, float]) -> dict[Channel, list[Any]]:
     words = [query_tokens(query.text) for query in request.queries]
     data: dict[Channel, list[Any]] = {}
@@ -88,15 +148,18 @@ def _sub_request(
     from pymilvus import AnnSearchRequest
 
     pool = min(request.pool, WINDOW)
-    if channel == "content_sparse":
-        settings: dict[str, Any] = {"metric_type": "BM25"}
-    else:
-        params = dict(config.db_embed_config.index_type.search_params())
-        if "ef" in params:
-            # A server refuses to look for more hits than candidates.
-            params["ef"] = max(params["ef"], pool)
-        settings = {"metric_type": METRICS[config.db_embed_config.distance_metric], "params": params}
+    settings = _search_params(channel, pool, config)
     return AnnSearchRequest(values, VECTOR_COLUMNS[channel], settings, pool, expr=written_filter)
+
+
+def _search_params(channel: Channel, pool: int, config: GraphConfig) -> dict[str, Any]:
+    if channel == "content_sparse":
+        return {"metric_type": "BM25"}
+    params = dict(config.db_embed_config.index_type.search_params())
+    if "ef" in params:
+        # A server refuses to look for more hits than candidates.
+        params["ef"] = max(params["ef"], pool)
+    return {"metric_type": METRICS[config.db_embed_config.distance_metric], "params": params}
 
 
 def _ranker(rank: BaseRankConfig, weights: list[float]) -> Any:

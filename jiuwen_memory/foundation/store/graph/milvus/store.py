@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from jiuwen_memory.errors import CollectionNotSupportedError
+from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph.base import Consistency, Hit, Journal, SearchQuery
 from jiuwen_memory.foundation.store.graph.checks import (
@@ -46,14 +48,32 @@ from jiuwen_memory.foundation.store.graph.milvus.rows import (
     plain_row,
 )
 from jiuwen_memory.foundation.store.graph.milvus.schema import prepare_collection
-from jiuwen_memory.foundation.store.graph.milvus.searching import HybridRequest, run_hybrid
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.graph.milvus.searching import (
+    ChannelRequest,
+    HybridRequest,
+    channel_values,
+    fused_by_milvus,
+    run_channel,
+    run_hybrid,
+)
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel, Routes
 from jiuwen_memory.foundation.store.query import QueryExpr
 
 _ROWS_PER_CALL: Final = 200
 """Whole rows of the largest kind, times this, stay below a server's message limit."""
 _ROWS_THAT_WAIT: Final = {ENTITY_COLLECTION: 100, RELATION_COLLECTION: 100, EPISODE_COLLECTION: 20}
 """Changed rows of a collection up to which Milvus Lite is not made to flush: that costs more than reading them."""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What each query of one search is asked with."""
+
+    user: QueryExpr
+    expr: QueryExpr | None
+    output_fields: Sequence[str] | None
+    consistency: Consistency
+    pool: int
 
 
 class MilvusGraphStore:
@@ -175,6 +195,14 @@ class MilvusGraphStore:
 
         A channel that cannot be asked brings nothing; the weights of the others stay as they are.
         """
+        if not fused_by_milvus(rank):
+            return await self._search_by_routes(
+                collection,
+                queries,
+                rank=rank,
+                limit=limit,
+                options=_Options(user, expr, output_fields, consistency, max(pool, limit)),
+            )
         columns = self._columns_of(collection)
         conditions = self._conditions(columns, user, expr)
         fields = selected_fields(output_fields, columns, collection=collection)
@@ -203,6 +231,44 @@ class MilvusGraphStore:
             return run_hybrid(client, request, written_filter=render(within), columns=columns, config=self.config)
 
         return await self._connection.read(f"Searching {collection}", find)
+
+    async def routes(
+        self,
+        collection: str,
+        query: SearchQuery,
+        *,
+        user: QueryExpr,
+        channels: Sequence[Channel],
+        limit: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> dict[Channel, list[Hit]]:
+        """Return what each channel finds by itself, best first and at most `limit`; the channels are asked at once."""
+        columns = self._columns_of(collection)
+        conditions = self._conditions(columns, user, expr)
+        fields = tuple(selected_fields(output_fields, columns, collection=collection))
+        check_limit(limit)
+        check_queries([query], self.config.embed_dim)
+        values = channel_values(query, channels)
+        if conditions is None or not limit:
+            return {channel: [] for channel in values}
+        within = await self._cheap_conditions(collection, conditions, columns=columns, consistency=consistency)
+        if isinstance(within, bool):
+            return {channel: [] for channel in values}
+        written = render(within)
+
+        async def ask(channel: Channel, value: str | list[float]) -> list[Hit]:
+            request = ChannelRequest(collection, channel, value, limit, fields, CONSISTENCY[consistency])
+            return await self._connection.read(
+                f"Searching {collection}",
+                lambda client: run_channel(
+                    client, request, written_filter=written, columns=columns, config=self.config
+                ),
+            )
+
+        hits = await together(*(ask(channel, value) for channel, value in values.items()))
+        return dict(zip(values, hits, strict=True))
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:
         """Return how many rows of this user there are."""
@@ -246,6 +312,53 @@ class MilvusGraphStore:
                 check_filter(each, columns)
         conditions = all_of(user, expr)
         return None if isinstance(conditions, bool) else conditions
+
+    async def _cheap_conditions(
+        self, collection: str, conditions: QueryExpr, *, columns: dict[str, Column], consistency: Consistency
+    ) -> QueryExpr | bool:
+        settings = {"timeout": self.config.timeout, "consistency_level": CONSISTENCY[consistency]}
+
+        def look(client: Any) -> QueryExpr | bool:
+            if not self._connection.is_lite:
+                return conditions
+            return looked_up(client, collection, conditions, columns=columns, settings=settings)
+
+        if all(columns[name].kind != "array" for name in conditions.fields()):
+            return conditions
+        return await self._connection.read(f"Reading {collection}", look)
+
+    async def _search_by_routes(
+        self,
+        collection: str,
+        queries: Sequence[SearchQuery],
+        *,
+        rank: BaseRankConfig,
+        limit: int,
+        options: _Options,
+    ) -> list[list[Hit]]:
+        """Search with a ranking that Milvus does not know: channel by channel, a query after the other."""
+        check_queries(queries, self.config.embed_dim)
+        metric = self.config.db_embed_config.distance_metric
+        answers: list[list[Hit]] = []
+        for query in queries:
+            routes = await self.routes(
+                collection,
+                query,
+                user=options.user,
+                channels=tuple(rank.weights(collection)),
+                limit=options.pool,
+                expr=options.expr,
+                output_fields=options.output_fields,
+                consistency=options.consistency,
+            )
+            found = {hit.found.uuid: hit.found for hits in routes.values() for hit in hits}
+            scores: Routes = {
+                channel: [(hit.found.uuid, rank.normalised(channel, hit.score, metric)) for hit in hits]
+                for channel, hits in routes.items()
+            }
+            fused = rank.fuse(scores, collection=collection)[:limit]
+            answers.append([Hit(score, found[uuid]) for uuid, score in fused])
+        return answers
 
     def _upsert(
         self, client: Any, collection: str, columns: dict[str, Column], objects: Sequence[BaseGraphObject]

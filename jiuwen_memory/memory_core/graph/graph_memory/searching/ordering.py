@@ -1,0 +1,38 @@
+"""The order of results whose scores are final: what holds now comes first. Pure functions; touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jiuwen_memory.foundation.store.graph.base import Hit
+from jiuwen_memory.foundation.store.graph.graph_object import Relation, now
+
+
+def successors_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Let what superseded a fact come before it, so that the old one never takes the new one's place."""
+    by_id = {hit.found.uuid: hit for hit in hits}
+    ordered: dict[str, Hit] = {}
+
+    def place(hit: Hit, path: tuple[str, ...]) -> None:
+        uuid = hit.found.uuid
+        if uuid in ordered or uuid in path:
+            return
+        for later in hit.found.superseded_by if isinstance(hit.found, Relation) else ():
+            if later in by_id:
+                place(by_id[later], (*path, uuid))
+        ordered[uuid] = hit
+
+    for hit in hits:
+        place(hit, ())
+    return list(ordered.values())
+
+
+def current_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Put facts that hold now before those that do not; everything else keeps its place."""
+    moment = now()
+    return sorted(hits, key=lambda hit: isinstance(hit.found, Relation) and not is_current(hit.found, moment))
+
+
+def is_current(relation: Relation, moment: int) -> bool:
+    """A fact that only begins later is current too: nothing has replaced or ended it."""
+    return not relation.superseded_by and (relation.valid_until is None or relation.valid_until >= moment)

@@ -1,0 +1,116 @@
+"""The ways through the graph that led to results. Reads the names of what lies between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from jiuwen_memory.foundation.concurrency import together
+from jiuwen_memory.foundation.store.graph.base import GraphStore
+from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
+from jiuwen_memory.foundation.store.query import QueryExpr
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Reached
+from jiuwen_memory.memory_core.graph.graph_memory.searching.results import Path, PathNode, PathStep
+
+LABEL_CHARACTERS: Final = 80
+LONGEST: Final = 8
+"""Steps a path may have; a longer one would be a circle."""
+
+
+async def recall_paths(
+    results: Sequence[Candidate], *, known: Mapping[str, Candidate], user: QueryExpr, store: GraphStore
+) -> tuple[Path, ...]:
+    """Return for each result that was reached through the graph the way to it, from the hit where it began.
+
+    `known` holds every candidate of the search by id, so that a way can be followed back.
+    """
+    ways = [way for way in (_way(each, known) for each in results) if len(way) > 1]
+    if not ways:
+        return ()
+    objects = {uuid: each.found for uuid, each in known.items()}
+    objects |= await _recall_named(ways, objects, user=user, store=store)
+    paths = [_path(way, objects) for way in ways]
+    return tuple(dict.fromkeys(path for path in paths if path is not None))
+
+
+Way = list[tuple[str, Reached | None]]
+"""Ids from the seed to the result, each with the step that led to it."""
+
+
+def _way(result: Candidate, known: Mapping[str, Candidate]) -> Way:
+    way: Way = []
+    at: Candidate | None = result
+    while at is not None and len(way) <= LONGEST:
+        way.append((at.uuid, at.reached))
+        at = known.get(at.reached.origin) if at.reached else None
+        if at is not None and any(at.uuid == uuid for uuid, _ in way):
+            break
+    return way[::-1]
+
+
+async def _recall_named(
+    ways: Sequence[Way], objects: Mapping[str, BaseGraphObject], *, user: QueryExpr, store: GraphStore
+) -> dict[str, BaseGraphObject]:
+    """Read what paths name and no channel found: relations along the way first, then the entities at their ends."""
+
+    async def read(collection: str, ids: Iterable[str], field: str) -> dict[str, BaseGraphObject]:
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return {}
+        rows = await store.query(collection, user=user, ids=wanted, output_fields=[field])
+        return {each.uuid: each for each in rows}
+
+    passed = dict.fromkeys(uuid for way in ways for uuid, _ in way)
+    gone_along = [reached.relation for way in ways for _, reached in way if reached and reached.relation]
+    kinds = {uuid: objects[uuid].collection for uuid in passed if uuid in objects}
+    relations, episodes = await together(
+        read(
+            RELATION_COLLECTION,
+            [*(uuid for uuid, kind in kinds.items() if kind == RELATION_COLLECTION), *gone_along],
+            "content",
+        ),
+        read(EPISODE_COLLECTION, (uuid for uuid, kind in kinds.items() if kind == EPISODE_COLLECTION), "content"),
+    )
+    ends = [end for each in relations.values() if isinstance(each, Relation) for end in (each.lhs, each.rhs)]
+    unknown = [end for end in ends if end not in objects and end not in relations]
+    return relations | episodes | await read(ENTITY_COLLECTION, unknown, "name")
+
+
+def _path(way: Way, objects: Mapping[str, BaseGraphObject]) -> Path | None:
+    """Return a way as nodes and steps; facts that share ends become the steps between their entities."""
+    facts = [each for each in (objects.get(uuid) for uuid, _ in way) if isinstance(each, Relation)]
+    joints = [reached.via for _, reached in way[1:] if reached]
+    if len(facts) == len(way) and all(joints):
+        ends, steps = _along_facts(facts, joints[0])
+    else:
+        ends = [uuid for uuid, _ in way]
+        steps = [_step(reached, objects) for _, reached in way[1:] if reached]
+    nodes = [_node(objects[uuid]) for uuid in ends if uuid in objects]
+    return Path(tuple(nodes), tuple(steps)) if len(nodes) == len(ends) else None
+
+
+def _along_facts(facts: Sequence[Relation], joint: str) -> tuple[list[str], list[PathStep]]:
+    at = _other(facts[0], joint)
+    ends = [at]
+    steps: list[PathStep] = []
+    for fact in facts:
+        steps.append(PathStep(fact.kind, fact.name, at == fact.lhs, fact.uuid))
+        at = _other(fact, at)
+        ends.append(at)
+    return ends, steps
+
+
+def _other(relation: Relation, end: str) -> str:
+    return relation.rhs if end == relation.lhs else relation.lhs
+
+
+def _step(reached: Reached, objects: Mapping[str, BaseGraphObject]) -> PathStep:
+    relation = objects.get(reached.relation)
+    name = relation.name if isinstance(relation, Relation) and relation.name else reached.kind
+    return PathStep(reached.kind, name, reached.forward, reached.relation)
+
+
+def _node(found: BaseGraphObject) -> PathNode:
+    label = found.name if isinstance(found, Entity) else (found.content or getattr(found, "name", ""))
+    return PathNode(found.collection, found.uuid, label[:LABEL_CHARACTERS])

@@ -1,0 +1,63 @@
+"""Let the attached reranker order candidates anew. Asks the reranker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from jiuwen_memory.errors import RerankServiceError, SetupError
+from jiuwen_memory.foundation.ports import Reranker
+from jiuwen_memory.foundation.retry import outcome_of, retrying
+from jiuwen_memory.foundation.store.graph.base import Hit
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity
+from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
+
+
+async def ask_reranker(
+    request: SearchRequest, hits: Sequence[Hit], *, reranker: Reranker | None, tries: int
+) -> list[Hit]:
+    """Return the hits with the reranker's scores, best first.
+
+    Raises:
+        SetupError: no reranker is attached.
+        RerankServiceError: it failed, or its scores cannot be used.
+    """
+    if reranker is None:
+        raise SetupError(
+            f"The search strategy wants {request.collection} reranked, but no reranker is attached; "
+            "call attach_reranker, or register the strategy with rerank=False."
+        )
+    if not hits:
+        return []
+    documents = [_document(hit.found) for hit in hits]
+    attached = reranker
+
+    async def call() -> list[float]:
+        return await attached.rerank(request.text, documents, language=request.config.language)
+
+    scores = await outcome_of(retrying(call, tries=tries, what="reranking"))
+    if isinstance(scores, Exception):
+        raise RerankServiceError(f"Reranking failed: {scores}. Check the reranker, or search without it.") from scores
+    return sorted(
+        [Hit(score, hit.found) for score, hit in zip(_checked_scores(scores, len(hits)), hits, strict=True)],
+        key=lambda hit: -hit.score,
+    )
+
+
+def _checked_scores(scores: object, count: int) -> list[float]:
+    """Return a reranker's scores, if there is one finite number per document."""
+    numbers = [float(each) for each in scores if _is_number(each)] if isinstance(scores, Sequence) else []
+    if isinstance(scores, Sequence) and len(numbers) == len(scores) == count:
+        return numbers
+    raise RerankServiceError(
+        f"The reranker gave no score for each of {count} documents; it must give one finite number per document.",
+        retryable=False,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _document(found: BaseGraphObject) -> str:
+    return f"{found.name}: {found.content}" if isinstance(found, Entity) else found.content
