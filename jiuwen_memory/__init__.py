@@ -19,7 +19,7 @@ from jiuwen_memory.foundation.store.graph import (
     Relation,
 )
 from jiuwen_memory.foundation.store.graph.index_field import MilvusAUTO, MilvusFLAT, MilvusHNSW, MilvusIVF
-from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig, WeightedRankConfig
+from jiuwen_memory.foundation.store.graph.result_ranking import MinMaxRankConfig, RRFRankConfig, WeightedRankConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.base import Words
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
@@ -38,6 +38,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.merging import MergePreview
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
 from jiuwen_memory.memory_core.graph.graph_memory.reembed import ReembedProgress
+from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchResult
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 from jiuwen_memory.memory_core.graph.graph_memory.statistics import GraphStatistics
 from jiuwen_memory.memory_core.graph.graph_memory.synonyms import SynonymReport
@@ -84,6 +85,7 @@ __all__ = [
     "MilvusFLAT",
     "MilvusHNSW",
     "MilvusIVF",
+    "MinMaxRankConfig",
     "Model",
     "ModelClientConfig",
     "ModelRequestConfig",
@@ -98,6 +100,7 @@ __all__ = [
     "RerankerConfig",
     "ResumedAdd",
     "SearchConfig",
+    "SearchResult",
     "SynonymReport",
     "TaggedWith",
     "Topic",

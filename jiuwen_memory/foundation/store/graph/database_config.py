@@ -32,12 +32,15 @@ class GraphStoreStorageConfig(BaseModel):
 
 
 class BM25Config(BaseModel):
-    """Parameters of BM25: `bm25_k1` (term saturation) and `bm25_b` (length normalisation)."""
+    """Parameters of BM25: `bm25_k1` (term saturation) and `bm25_b` (length normalisation).
+
+    Memories are short, and their lengths say little about them, so `bm25_b` is low (the pair is Anserini's default).
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
-    bm25_k1: float = Field(default=1.2, ge=0)
-    bm25_b: float = Field(default=0.75, ge=0, le=1)
+    bm25_k1: float = Field(default=0.9, ge=0)
+    bm25_b: float = Field(default=0.4, ge=0, le=1)
 
 
 class GraphStoreIndexConfig(BaseModel):

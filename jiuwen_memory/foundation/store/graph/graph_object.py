@@ -24,6 +24,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
     VARCHAR_LIMIT,
 )
 from jiuwen_memory.foundation.text import cut_bytes, normalise_name, search_tokens
+from jiuwen_memory.foundation.timepoint import format_seconds
 
 Row = dict[str, Any]
 """One stored row by column name. Its values are of many types, hence `Any`."""
@@ -278,6 +279,15 @@ class Episode(BaseGraphObject):
     def is_gist(self) -> bool:
         """It was made of other episodes, and says nothing of its own."""
         return self.obj_type == GIST
+
+    @property
+    def search_text(self) -> str:
+        """The tokens of the text and of the day it is from, so that a question may name the day, month or year."""
+        if self.valid_since is None:
+            return search_tokens(self.content)
+        languages = ("en",) if self.content.isascii() else ("en", "cn")
+        days = [format_seconds(self.valid_since, self.offset_since, "day", each) for each in languages]
+        return search_tokens("\n".join([self.content, *days]))
 
 
 OBJECT_TYPES: Mapping[str, type[BaseGraphObject]] = {

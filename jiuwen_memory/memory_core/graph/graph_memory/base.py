@@ -52,6 +52,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.search import Notes, SearchSer
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest, SearchStrategy
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchDiagnostics, SearchResult
 from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import DEFAULT_SEARCH
+from jiuwen_memory.memory_core.graph.graph_memory.searching.vectors import Embedded, QuerySide
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, parse_vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
 from jiuwen_memory.memory_core.graph.graph_memory.statistics import with_usage
@@ -357,27 +358,44 @@ class GraphMemory(Identities):
         if not collections:
             return SearchResult({}, diagnostics=SearchDiagnostics(search_strategy))
         notes = Notes()
-        vector, scope = await together(
-            self._query_vector(query, query_embedding),
-            recall_scope(origin, collections, user=filter_user(users), store=self._store),
-        )
+        with notes.timed("query"):
+            embedded, scope = await together(
+                self._embedded(query, query_embedding, {name: strategy.config(name) for name in collections}, users),
+                recall_scope(origin, collections, user=filter_user(users), store=self._store),
+            )
+        requests = [
+            SearchRequest(
+                name,
+                query,
+                embedded.get(name, Embedded()).vector,
+                users,
+                strategy.config(name),
+                scope.get(name),
+                episode=episode,
+                gist=gist,
+            )
+            for name in collections
+        ]
         return await search_memory(
-            [
-                SearchRequest(
-                    name, query, vector, users, strategy.config(name), scope.get(name), episode=episode, gist=gist
-                )
-                for name in collections
-            ],
+            requests,
             SearchServices(self._store, self.reranker, self.config.request_max_retries),
             strategy=search_strategy,
-            embedded=query if query_embedding is None else "",
+            embedded=tuple(dict.fromkeys(each.text for each in embedded.values() if each.text)),
             notes=notes,
         )
 
-    async def _query_vector(self, query: str, given: Sequence[float] | None) -> Sequence[float]:
-        if given is None:
-            return await self._embedder().embed_query(query)
-        return parse_vector(given, self.config.embed_dim)
+    async def _embedded(
+        self,
+        query: str,
+        given: Sequence[float] | None,
+        configs: Mapping[str, SearchConfig],
+        users: tuple[str, ...],
+    ) -> dict[str, Embedded]:
+        if given is not None:
+            vector = parse_vector(given, self.config.embed_dim)
+            return dict.fromkeys(configs, Embedded(vector=vector))
+        side = QuerySide(self._embedder, self._store, self._name_shares, self._query_vectors)
+        return await side.embed(query, configs, users)
 
     def _services(self, budget: Budget, ontology: Ontology, embedder: Embedder) -> Services:
         return Services(

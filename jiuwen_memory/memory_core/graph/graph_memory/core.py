@@ -40,7 +40,9 @@ from jiuwen_memory.memory_core.graph.graph_memory.parts import (
     check_strategy,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchStrategy
+from jiuwen_memory.memory_core.graph.graph_memory.searching.names import NameShares
 from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import STRATEGIES
+from jiuwen_memory.memory_core.graph.graph_memory.searching.vectors import QueryVectors
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 
 
@@ -102,6 +104,8 @@ class MemoryCore:
         self._locks = locks or InProcessLocks()
         self._prompts = PromptLibrary(prompts)
         self._strategies: dict[str, SearchStrategy] = dict(STRATEGIES)
+        self._name_shares = NameShares()
+        self._query_vectors = QueryVectors()
         if db_config.embedding_model is not None:
             self.attach_embedder(db_config.embedding_model)
 
@@ -118,6 +122,7 @@ class MemoryCore:
     def attach_embedder(self, embedder: Embedding | LangChainEmbeddings) -> None:
         """Attach the embedding model (ours or LangChain's); its dimension must equal `GraphConfig.embed_dim`."""
         self._store.attach_embedder(LangChainEmbedding(embedder) if is_langchain_embeddings(embedder) else embedder)
+        self._query_vectors.clear()
 
     def attach_reranker(self, reranker: Reranker) -> None:
         """Attach the reranker used where a `SearchConfig` says `rerank=True`."""

@@ -34,14 +34,15 @@ from jiuwen_memory.errors import JiuwenMemoryError, SetupError
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.store.graph.base import GraphStore, Hit
-from jiuwen_memory.foundation.store.graph.constants import RELATION_COLLECTION
+from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import RERANK_LIMIT, SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.channels import recall_pool
 from jiuwen_memory.memory_core.graph.graph_memory.searching.expand import recall_neighbours
-from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import current_first, successors_first
+from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import by_time, current_first, successors_first
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pagerank import recall_associations
 from jiuwen_memory.memory_core.graph.graph_memory.searching.paths import recall_paths
-from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, ranked
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Trail, ranked
 from jiuwen_memory.memory_core.graph.graph_memory.searching.reranking import ask_reranker
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import (
     CollectionDiagnostics,
@@ -50,6 +51,9 @@ from jiuwen_memory.memory_core.graph.graph_memory.searching.results import (
     SearchDiagnostics,
     SearchResult,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.searching.signals import resolve_signals
+from jiuwen_memory.memory_core.graph.graph_memory.searching.spine import recall_spine
+from jiuwen_memory.memory_core.graph.graph_memory.searching.support import recall_support
 
 SUCCESSOR_FACTOR: Final = 3
 """Relations looked through for what superseded a result, as a multiple of `top_k`."""
@@ -83,20 +87,25 @@ class Notes:
 
 
 async def search_memory(
-    requests: Sequence[SearchRequest], services: SearchServices, *, strategy: str, embedded: str, notes: Notes
+    requests: Sequence[SearchRequest],
+    services: SearchServices,
+    *,
+    strategy: str,
+    embedded: tuple[str, ...],
+    notes: Notes,
 ) -> SearchResult:
     """Return the best `top_k` objects of each collection asked, with the ways to them and diagnostics."""
     store = services.store
     with notes.timed("channels"):
         found = await together(*(recall_pool(request, store=store) for request in requests))
     with notes.timed("graph"):
-        pools = await _recall_graph(requests, found, store=store, notes=notes)
+        pools, trail = await _recall_graph(requests, found, store=store, notes=notes)
     with notes.timed("results"):
         results = await together(
             *(_resolved(request, pool, services) for request, pool in zip(requests, pools, strict=True))
         )
     with notes.timed("paths"):
-        paths = await _recall_ways(requests, pools, results, store=store, notes=notes)
+        paths = await _recall_ways(requests, pools, results, trail=trail, store=store, notes=notes)
     diagnosed = {
         request.collection: _diagnostics(pool, hits)
         for request, pool, hits in zip(requests, pools, results, strict=True)
@@ -113,25 +122,33 @@ async def search_memory(
 
 async def _recall_graph(
     requests: Sequence[SearchRequest], found: Sequence[Pool], *, store: GraphStore, notes: Notes
-) -> Sequence[Pool]:
+) -> tuple[Sequence[Pool], Trail]:
     """Return the pools after the graph part; those of the channels if it fails.
 
     What is not set up is still an error: no later search would do better.
     """
     try:
-        return await together(
+        pools: Sequence[Pool] = await together(
             *(_with_graph(request, pool, store=store) for request, pool in zip(requests, found, strict=True))
         )
+        trail = Trail()
+        if any(request.config.pagerank for request in requests):
+            pools, trail = await recall_associations(requests, pools, store=store)
+        return [resolve_signals(request, pool) for request, pool in zip(requests, pools, strict=True)], trail
     except SetupError:
         raise
     except JiuwenMemoryError as error:
         notes.problems.append(f"The graph part failed and was left out: {error}")
-        return found
+        return found, Trail()
 
 
 async def _with_graph(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
     if request.expands:
         pool = await recall_neighbours(request, pool, store=store)
+    if request.config.spine and request.collection == EPISODE_COLLECTION:
+        pool = await recall_spine(request, pool, store=store)
+    if request.config.support:
+        pool = await recall_support(request, pool, store=store)
     return pool
 
 
@@ -150,7 +167,7 @@ async def _resolved(request: SearchRequest, pool: Pool, services: SearchServices
     hits = hits[: config.top_k]
     if not config.rerank:
         hits = await _read_whole(request, hits, store=services.store)
-    return current_first(hits)
+    return by_time(hits) if config.order == "time" else current_first(hits)
 
 
 async def _read_whole(request: SearchRequest, hits: Sequence[Hit], *, store: GraphStore) -> list[Hit]:
@@ -172,6 +189,7 @@ async def _recall_ways(
     pools: Sequence[Pool],
     results: Sequence[Sequence[Hit]],
     *,
+    trail: Trail,
     store: GraphStore,
     notes: Notes,
 ) -> tuple[Path, ...]:
@@ -182,7 +200,7 @@ async def _recall_ways(
     if not reached:
         return ()
     try:
-        return await recall_paths(reached, known=known, user=requests[0].user, store=store)
+        return await recall_paths(reached, known=known, trail=trail, user=requests[0].user, store=store)
     except JiuwenMemoryError as error:
         notes.problems.append(f"The paths could not be read: {error}")
         return ()

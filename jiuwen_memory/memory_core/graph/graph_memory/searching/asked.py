@@ -142,4 +142,6 @@ class SearchRequest:
         needed = ["valid_since", "valid_until", "superseded_by"] if self.collection == RELATION_COLLECTION else []
         if self.config.rerank:
             needed.append("content")
+        if self.config.order == "time":
+            needed.append("valid_since" if self.collection != ENTITY_COLLECTION else "last_mentioned_at")
         return list(dict.fromkeys([*self.config.output_fields, *needed]))

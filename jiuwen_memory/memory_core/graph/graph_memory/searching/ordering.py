@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiuwen_memory.foundation.store.graph.base import Hit
-from jiuwen_memory.foundation.store.graph.graph_object import Relation, now
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
 
 
 def successors_first(hits: Sequence[Hit]) -> list[Hit]:
@@ -31,6 +31,20 @@ def current_first(hits: Sequence[Hit]) -> list[Hit]:
     """Put facts that hold now before those that do not; everything else keeps its place."""
     moment = now()
     return sorted(hits, key=lambda hit: isinstance(hit.found, Relation) and not is_current(hit.found, moment))
+
+
+def by_time(hits: Sequence[Hit]) -> list[Hit]:
+    """Put what was said or began earlier before what came later."""
+    return sorted(hits, key=lambda hit: time_of(hit.found))
+
+
+def time_of(found: BaseGraphObject) -> int:
+    """Return when something was said or began, in UTC seconds; when it was learnt, if that is all that is known."""
+    if isinstance(found, Episode | Relation) and found.valid_since is not None:
+        return found.valid_since
+    if isinstance(found, Entity | Relation) and found.last_mentioned_at is not None:
+        return found.last_mentioned_at
+    return found.created_at
 
 
 def is_current(relation: Relation, moment: int) -> bool:

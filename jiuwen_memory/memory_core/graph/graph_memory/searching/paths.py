@@ -7,10 +7,15 @@ from typing import Final
 
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore
-from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
+from jiuwen_memory.foundation.store.graph.constants import (
+    ENTITY_COLLECTION,
+    EPISODE_COLLECTION,
+    GRAPH_COLLECTIONS,
+    RELATION_COLLECTION,
+)
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
 from jiuwen_memory.foundation.store.query import QueryExpr
-from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Reached
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Reached, Trail
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import Path, PathNode, PathStep
 
 LABEL_CHARACTERS: Final = 80
@@ -19,17 +24,25 @@ LONGEST: Final = 8
 
 
 async def recall_paths(
-    results: Sequence[Candidate], *, known: Mapping[str, Candidate], user: QueryExpr, store: GraphStore
+    results: Sequence[Candidate],
+    *,
+    known: Mapping[str, Candidate],
+    trail: Trail,
+    user: QueryExpr,
+    store: GraphStore,
 ) -> tuple[Path, ...]:
     """Return for each result that was reached through the graph the way to it, from the hit where it began.
 
-    `known` holds every candidate of the search by id, so that a way can be followed back.
+    `known` holds every candidate of the search by id, `trail` what lies between them, so that a way can be followed
+    back.
     """
-    ways = [way for way in (_way(each, known) for each in results) if len(way) > 1]
+    steps = {**trail.reached, **{uuid: each.reached for uuid, each in known.items()}}
+    ways = [way for way in (_way(each.uuid, steps) for each in results) if len(way) > 1]
     if not ways:
         return ()
+    kinds = {**trail.kinds, **{uuid: each.found.collection for uuid, each in known.items()}}
     objects = {uuid: each.found for uuid, each in known.items()}
-    objects |= await _recall_named(ways, objects, user=user, store=store)
+    objects |= await _recall_named(ways, kinds, objects, user=user, store=store)
     paths = [_path(way, objects) for way in ways]
     return tuple(dict.fromkeys(path for path in paths if path is not None))
 
@@ -38,21 +51,25 @@ Way = list[tuple[str, Reached | None]]
 """Ids from the seed to the result, each with the step that led to it."""
 
 
-def _way(result: Candidate, known: Mapping[str, Candidate]) -> Way:
+def _way(result: str, steps: Mapping[str, Reached | None]) -> Way:
     way: Way = []
-    at: Candidate | None = result
-    while at is not None and len(way) <= LONGEST:
-        way.append((at.uuid, at.reached))
-        at = known.get(at.reached.origin) if at.reached else None
-        if at is not None and any(at.uuid == uuid for uuid, _ in way):
-            break
+    at: str | None = result
+    while at is not None and len(way) <= LONGEST and all(at != uuid for uuid, _ in way):
+        step = steps.get(at)
+        way.append((at, step))
+        at = step.origin if step else None
     return way[::-1]
 
 
 async def _recall_named(
-    ways: Sequence[Way], objects: Mapping[str, BaseGraphObject], *, user: QueryExpr, store: GraphStore
+    ways: Sequence[Way],
+    kinds: Mapping[str, str],
+    objects: Mapping[str, BaseGraphObject],
+    *,
+    user: QueryExpr,
+    store: GraphStore,
 ) -> dict[str, BaseGraphObject]:
-    """Read what paths name and no channel found: relations along the way first, then the entities at their ends."""
+    """Read what paths name: facts and texts along the ways first, then the entities, those at the ends of facts too."""
 
     async def read(collection: str, ids: Iterable[str], field: str) -> dict[str, BaseGraphObject]:
         wanted = list(dict.fromkeys(ids))
@@ -63,17 +80,14 @@ async def _recall_named(
 
     passed = dict.fromkeys(uuid for way in ways for uuid, _ in way)
     gone_along = [reached.relation for way in ways for _, reached in way if reached and reached.relation]
-    kinds = {uuid: objects[uuid].collection for uuid in passed if uuid in objects}
+    by_kind = {kind: [uuid for uuid in passed if kinds.get(uuid) == kind] for kind in GRAPH_COLLECTIONS}
     relations, episodes = await together(
-        read(
-            RELATION_COLLECTION,
-            [*(uuid for uuid, kind in kinds.items() if kind == RELATION_COLLECTION), *gone_along],
-            "content",
-        ),
-        read(EPISODE_COLLECTION, (uuid for uuid, kind in kinds.items() if kind == EPISODE_COLLECTION), "content"),
+        read(RELATION_COLLECTION, [*by_kind[RELATION_COLLECTION], *gone_along], "content"),
+        read(EPISODE_COLLECTION, by_kind[EPISODE_COLLECTION], "content"),
     )
     ends = [end for each in relations.values() if isinstance(each, Relation) for end in (each.lhs, each.rhs)]
-    unknown = [end for end in ends if end not in objects and end not in relations]
+    entities = [*by_kind[ENTITY_COLLECTION], *(end for end in ends if end not in relations)]
+    unknown = [uuid for uuid in entities if uuid not in objects]
     return relations | episodes | await read(ENTITY_COLLECTION, unknown, "name")
 
 
@@ -84,10 +98,22 @@ def _path(way: Way, objects: Mapping[str, BaseGraphObject]) -> Path | None:
     if len(facts) == len(way) and all(joints):
         ends, steps = _along_facts(facts, joints[0])
     else:
+        way = _without_inner_facts(way, objects)
         ends = [uuid for uuid, _ in way]
         steps = [_step(reached, objects) for _, reached in way[1:] if reached]
     nodes = [_node(objects[uuid]) for uuid in ends if uuid in objects]
     return Path(tuple(nodes), tuple(steps)) if len(nodes) == len(ends) else None
+
+
+def _without_inner_facts(way: Way, objects: Mapping[str, BaseGraphObject]) -> Way:
+    """Return a way on which a fact between two entities is the step between them, not a node."""
+    kept: Way = []
+    for place, (uuid, reached) in enumerate(way):
+        around = [objects.get(way[at][0]) for at in (place - 1, place + 1) if 0 <= at < len(way)]
+        is_inner = len(around) == 2 and all(isinstance(each, Entity) for each in around)
+        if not (is_inner and isinstance(objects.get(uuid), Relation)):
+            kept.append((uuid, reached))
+    return kept
 
 
 def _along_facts(facts: Sequence[Relation], joint: str) -> tuple[list[str], list[PathStep]]:

@@ -66,6 +66,14 @@ class Candidate:
         return replace(self, score=self.score + amount, signals=signals)
 
 
+@dataclass(frozen=True)
+class Trail:
+    """What lies between candidates and is none: the collection of each node by id, and the step that led to it."""
+
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    reached: Mapping[str, Reached] = field(default_factory=dict)
+
+
 Pool = Mapping[str, Candidate]
 """The candidates of one collection by id."""
 

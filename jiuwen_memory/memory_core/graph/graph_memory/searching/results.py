@@ -74,14 +74,14 @@ class SearchDiagnostics:
 
     Args:
         strategy: its name.
-        embedded: the text whose vector was used; empty if none was made.
+        embedded: the texts whose vectors were used; none if no vector was made.
         collections: by name of the collection.
         milliseconds: on the clock, by part of the search; parts may overlap.
         problems: parts that failed and were left out.
     """
 
     strategy: str
-    embedded: str = ""
+    embedded: tuple[str, ...] = ()
     collections: Mapping[str, CollectionDiagnostics] = field(default_factory=dict)
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     problems: tuple[str, ...] = ()

@@ -1,0 +1,91 @@
+"""Signals that a candidate carries itself: who said it, how new it is, how often it was told. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
+from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
+from jiuwen_memory.memory_core.graph.graph_memory.searching.names import names_in
+from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import time_of
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, as_pool, ranked
+
+DAY: Final = 86_400
+QUESTION_MARKS: Final = ("?", "？")
+
+
+def resolve_signals(request: SearchRequest, pool: Pool) -> Pool:
+    """Return the pool with every signal that is on added to its candidates, best first."""
+    config = request.config
+    candidates = list(pool.values())
+    if config.speaker:
+        candidates = _by_speaker(request, candidates)
+    if config.questions:
+        weight = -config.questions * request.highest
+        candidates = [each.raised("questions", weight * _asks(each.found)) for each in candidates]
+    if config.recency:
+        moment = now()
+        candidates = [
+            each.raised("recency", _share(request, config.recency, moment, time_of(each.found), config.recency_days))
+            for each in candidates
+        ]
+    if config.closeness:
+        candidates = _by_closeness(request, candidates)
+    if config.mentions:
+        candidates = _by_mentions(request, candidates)
+    return as_pool(ranked(candidates))
+
+
+def _by_speaker(request: SearchRequest, candidates: list[Candidate]) -> list[Candidate]:
+    """Raise what the one person said whom the query names; with two or none named, nobody is asked about."""
+    speakers = {name for each in candidates if isinstance(each.found, Episode) for name in each.found.speakers}
+    named = names_in(request.text, speakers)
+    if len(named) != 1:
+        return candidates
+    (asked,) = named
+    weight = request.config.speaker * request.highest
+    return [
+        each.raised("speaker", weight / len(each.found.speakers))
+        if isinstance(each.found, Episode) and asked in each.found.speakers
+        else each
+        for each in candidates
+    ]
+
+
+def _asks(found: BaseGraphObject) -> bool:
+    """Tell whether an episode ends by asking."""
+    return isinstance(found, Episode) and found.content.rstrip(" \n\t\"'”’」』）)").endswith(QUESTION_MARKS)
+
+
+def _share(request: SearchRequest, weight: float, moment: int, at: int, half_life: float) -> float:
+    return float(weight * request.highest * 0.5 ** (abs(moment - at) / DAY / half_life))
+
+
+def _by_closeness(request: SearchRequest, candidates: list[Candidate]) -> list[Candidate]:
+    timed = [each for each in candidates if isinstance(each.found, Episode | Relation)]
+    if not timed:
+        return candidates
+    moment = request.moment
+    if moment is None:
+        moment = time_of(max(timed, key=lambda each: each.score).found)
+    config = request.config
+    return [
+        each.raised("closeness", _share(request, config.closeness, moment, time_of(each.found), config.closeness_days))
+        if isinstance(each.found, Episode | Relation)
+        else each
+        for each in candidates
+    ]
+
+
+def _by_mentions(request: SearchRequest, candidates: list[Candidate]) -> list[Candidate]:
+    counts = {
+        each.uuid: math.log(each.found.mention_count)
+        for each in candidates
+        if isinstance(each.found, Entity | Relation) and each.found.mention_count > 1
+    }
+    most = max(counts.values(), default=0.0)
+    if not most:
+        return candidates
+    weight = request.config.mentions * request.highest
+    return [each.raised("mentions", weight * counts.get(each.uuid, 0.0) / most) for each in candidates]
