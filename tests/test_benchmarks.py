@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import __main__ as benchmarks
-from tests.benchmarks import counts, quality
+from tests.benchmarks import counts, locomo, quality
 from tests.benchmarks.report import Line
 from tests.benchmarks.settings import Setting, make_setting
 
@@ -56,3 +56,53 @@ def test_a_run_prints_a_table_and_keeps_the_numbers(tmp_path: Path, capsys: pyte
     kept = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert kept["lines"][0]["verdict"] == "ok"
     assert kept["surroundings"]["pymilvus"]
+
+
+def test_recall_is_measured_on_turns_and_questions_in_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns = [
+        {
+            "conversation": name,
+            "session": session,
+            "turn": turn,
+            "turn_id": f"D{session}:{turn}",
+            "datetime": f"2023-05-0{session}T10:00:00",
+            "speaker": "Mia" if turn % 2 else "Jon",
+            "text": f"Word{name}{session}{turn} and nothing else.",
+        }
+        for name in ("x", "y")
+        for session in (1, 2)
+        for turn in range(1, 13)
+    ]
+    questions = [
+        {
+            "qid": f"{name}-{number}",
+            "conversation": name,
+            "question": f"Which is word{name}1{number}?",
+            "category_name": "adversarial" if number == 5 else "single_hop",
+            "evidence": [f"D1:{number}"],
+            "evidence_sessions": [1],
+        }
+        for name in ("x", "y")
+        for number in range(1, 6)
+    ]
+    for name, rows in (("turns", turns), ("questions", questions)):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"locomo_{name}.jsonl").write_text(lines, encoding="utf-8")
+
+    for level in ("turn", "session"):
+        arguments = ["--data", str(tmp_path), "--level", level, "--json", str(tmp_path / f"{level}.json")]
+        locomo.main([*arguments, "--embedder", "fake", "--strategies", "lexical", "conversation", "--chosen-on", "x"])
+
+    assert "conversations x, on which settings were chosen: 4 questions" in capsys.readouterr().out
+    by_turn, by_session = (json.loads((tmp_path / f"{level}.json").read_text()) for level in ("turn", "session"))
+    (row, _) = by_turn["tables"]["all conversations"]
+    assert (row["questions"], row["R@1"], row["strangers"], row["empty"]) == (8, 1.0, 0, 0.0)
+    assert by_session["tables"]["all conversations"][1]["R@3"] == 1.0
+
+
+def test_the_interval_of_a_difference_holds_its_mean() -> None:
+    mean, low, high = locomo.interval([1.0] * 30 + [0.0] * 10, [0.0] * 40)
+
+    assert low < mean == 0.75 < high

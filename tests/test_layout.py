@@ -276,7 +276,9 @@ def imported_libraries(folder: Path) -> set[str]:
 
 
 def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
-    assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras={"local", "mcp", "pandas", "redis"})
+    extras = {"graph", "local", "mcp", "pandas", "redis"}
+
+    assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras=extras)
 
 
 def test_what_examples_and_tests_import_is_declared() -> None:

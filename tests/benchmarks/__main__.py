@@ -32,6 +32,7 @@ MEASURES: dict[str, Measure] = {
     "i": processes.import_cost,
     "j": processes.growth,
     "k": quality.floor,
+    "l": times.strategies_against_default,
 }
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 
 from jiuwen_memory import RRFRankConfig, SearchConfig, WeightedRankConfig
+from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import STRATEGIES
 from tests.benchmarks.measuring import cpu_of, milliseconds
 from tests.benchmarks.raw import RawSearch
 from tests.benchmarks.report import Line, judged
@@ -142,10 +143,27 @@ async def graph_expansion(setting: Setting) -> list[Line]:
     return lines
 
 
+async def strategies_against_default(setting: Setting) -> list[Line]:
+    """(l) Each strategy beside `default`, on three collections; no budget, each does other things."""
+    lines = []
+    for size in setting.filled:
+        async with setting.worlds.open(size) as world:
+            asked = [(text, world.embedder.vector(text)) for text in queries(setting.searches, size, seed=3)]
+
+            async def search(query: tuple[str, list[float]], strategy: str, world: World = world) -> None:
+                await world.memory.search(query[0], USER_ID, strategy, query_embedding=query[1])
+
+            for name in STRATEGIES:
+                if name != "default":
+                    calls = [(partial(search, query, name), partial(search, query, "default")) for query in asked]
+                    lines.append(await _ratio_line("l", f"{name} / default, {size} entities", calls, None))
+    return lines
+
+
 Call = Callable[[], Awaitable[object]]
 
 
-async def _ratio_line(key: str, what: str, calls: Sequence[tuple[Call, Call]], budget: float) -> Line:
+async def _ratio_line(key: str, what: str, calls: Sequence[tuple[Call, Call]], budget: float | None) -> Line:
     """Measure pairs of calls in turns, each pair in the other order than the one before."""
     for first, second in calls[: 2 * WARM_UP]:
         await first()
@@ -162,8 +180,8 @@ async def _ratio_line(key: str, what: str, calls: Sequence[tuple[Call, Call]], b
     return Line(
         key,
         what,
-        f"<= {budget} x",
+        f"<= {budget} x" if budget else "",
         f"{ratio:.2f} x: {milliseconds(upper)} / {milliseconds(lower)}",
-        judged(ratio <= budget),
+        judged(ratio <= budget) if budget else "reported",
         {"ratio": ratio, "ratio of sums": sum(upper) / sum(lower), "seconds": pairs},
     )

@@ -19,6 +19,8 @@ from jiuwen_memory.foundation.store.graph.index_field import MilvusFLAT, MilvusH
 from jiuwen_memory.foundation.store.graph.memory.scoring import BM25
 from jiuwen_memory.foundation.store.graph.result_ranking import (
     BaseRankConfig,
+    Channel,
+    MinMaxRankConfig,
     RRFRankConfig,
     WeightedRankConfig,
     normalise_bm25,
@@ -241,3 +243,51 @@ async def test_every_index_type_finds_the_nearest(backend: Backend, index: Vecto
     await store.refresh()
 
     assert ids(await search(store, NAMES, SearchQuery("", EAST)))[0] == "1"
+
+
+# --- channel by channel -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "dot"])
+async def test_routes_give_each_channels_own_scores_the_higher_the_better(
+    backend: Backend, metric: DistanceMetric
+) -> None:
+    store = backend.make(db_embed_config=GraphStoreIndexConfig(distance_metric=metric))
+    await store.upsert(ENTITY_COLLECTION, ROWS)
+    await store.refresh()
+    expected = {"cosine": [1.0, 0.6, 0.0], "dot": [1.0, 0.6, 0.0], "euclidean": [0.0, -0.8, -2.0]}
+
+    routes = await store.routes(
+        ENTITY_COLLECTION,
+        SearchQuery("tea", EAST),
+        user=ANN,
+        channels=("name_dense", "content_sparse"),
+        output_fields=["content"],
+    )
+
+    assert list(routes) == ["name_dense", "content_sparse"]
+    assert ids(routes["name_dense"]) == ["1", "2", "3"]
+    assert [hit.score for hit in routes["name_dense"]] == pytest.approx(expected[metric], abs=1e-5)
+    assert sorted(ids(routes["content_sparse"])) == ["1", "2"]
+    assert all(hit.score > 0 for hit in routes["content_sparse"])
+
+
+async def test_a_channel_that_has_nothing_to_be_asked_with_is_left_out(filled: GraphStore) -> None:
+    channels: tuple[Channel, ...] = ("content_dense", "content_sparse")
+
+    by_words = await filled.routes(ENTITY_COLLECTION, SearchQuery("tea"), user=ANN, channels=channels, limit=1)
+    by_vector = await filled.routes(ENTITY_COLLECTION, SearchQuery("", EAST), user=ANN, channels=channels, limit=1)
+
+    assert list(by_words) == ["content_sparse"]
+    assert ids(by_vector["content_dense"]) == ["3"]
+    with pytest.raises(StoreParameterError, match="limit"):
+        await filled.routes(ENTITY_COLLECTION, SearchQuery("tea"), user=ANN, channels=channels, limit=-1)
+
+
+async def test_a_ranking_that_the_store_does_not_know_is_computed_from_the_routes(filled: GraphStore) -> None:
+    rank = MinMaxRankConfig(name_dense=0, content_dense=0.75, content_sparse=0.25)
+
+    hits = await search(filled, rank, SearchQuery("clay", EAST))
+
+    assert ids(hits) == ["3", "2", "1"]
+    assert [hit.score for hit in hits] == pytest.approx([1.0, 0.75 * 0.8, 0.0], abs=1e-5)

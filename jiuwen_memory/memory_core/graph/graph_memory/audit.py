@@ -63,7 +63,7 @@ _STRUCTURE: Final[Mapping[str, tuple[str, ...]]] = {
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     ENTITY_COLLECTION: ("name", "aliases", "content"),
     RELATION_COLLECTION: ("name", "content", "qualifiers"),
-    EPISODE_COLLECTION: ("content",),
+    EPISODE_COLLECTION: ("content", "valid_since", "offset_since"),
 }
 Confirm = Callable[[], Awaitable[None]]
 
