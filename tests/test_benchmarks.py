@@ -91,9 +91,22 @@ def test_recall_is_measured_on_turns_and_questions_in_a_folder(
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / f"locomo_{name}.jsonl").write_text(lines, encoding="utf-8")
 
-    for level in ("turn", "session"):
+    for level, store in (("turn", "lite"), ("session", "exact")):
         arguments = ["--data", str(tmp_path), "--level", level, "--json", str(tmp_path / f"{level}.json")]
-        locomo.main([*arguments, "--embedder", "fake", "--strategies", "lexical", "conversation", "--chosen-on", "x"])
+        locomo.main(
+            [
+                *arguments,
+                "--store",
+                store,
+                "--embedder",
+                "fake",
+                "--strategies",
+                "lexical",
+                "conversation",
+                "--chosen-on",
+                "x",
+            ]
+        )
 
     assert "conversations x, on which settings were chosen: 4 questions" in capsys.readouterr().out
     by_turn, by_session = (json.loads((tmp_path / f"{level}.json").read_text()) for level in ("turn", "session"))
