@@ -245,6 +245,13 @@ def estimate_tokens(text: str) -> int:
     return cjk + (len(text) - cjk + 3) // 4
 
 
+def cut_tokens(text: str, limit: int) -> str:
+    """Return the beginning of a text within about `limit` tokens, ending at a sentence or word if it can."""
+    if limit >= 1 and estimate_tokens(text) <= limit:
+        return text
+    return split_text(text, max(1, limit), max_bytes=16 * max(1, limit))[0] if text else ""
+
+
 def cut_bytes(text: str, limit: int) -> str:
     """Return the longest beginning of a text within `limit` UTF-8 bytes, not ending inside a character.
 

@@ -166,8 +166,22 @@ KIND_PRIORS: Mapping[RelationKind, float] = {
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+class DiversityConfig(BaseModel):
+    """Maximal marginal relevance (Carbonell and Goldstein, 1998): each next result is good, and unlike those before.
+
+    Args:
+        weight: how much likeness to a chosen result counts against a candidate, relevance the rest; 0 changes nothing.
+        candidates: the best ones, among which is chosen; their vectors are read.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+
+    weight: Share = 0.3
+    candidates: int = Field(default=50, ge=2, le=200)
+
+
 class SearchConfig(BaseStrategy):
-    """How one collection is searched. Everything from `semantic_margin` down is off unless set.
+    """How one collection is searched. Everything from `semantic_margin` down is off unless set, `period` apart.
 
     Signals add their weight, as a share of the ranking's highest score, to what the channels gave.
 
@@ -194,6 +208,10 @@ class SearchConfig(BaseStrategy):
         mentions: weight of having been mentioned often.
         pagerank: weight of a personalised PageRank over what lies around the hits (extra `graph`).
         pagerank_damping: share of the walk that goes on rather than back to the hits.
+        period: what a time in the words of the query ("last spring") does: `boost` what belongs to it, `filter` for it,
+            or nothing (`off`); `boost` unless set.
+        period_weight: weight of belonging to that time; half of it for facts that only went on then.
+        diversity: choose results that differ from each other.
         common_names: names in at least this share of the user's episodes are taken out of the query before it is
             embedded: they tell nothing apart, but fill the vector.
     """
@@ -223,6 +241,9 @@ class SearchConfig(BaseStrategy):
     closeness: Share = 0.0
     closeness_days: float = Field(default=7.0, gt=0)
     mentions: Share = 0.0
+    period: Literal["off", "boost", "filter"] = "boost"
+    period_weight: Share = 0.15
+    diversity: DiversityConfig | None = None
     pagerank: Share = 0.0
     pagerank_damping: float = Field(default=0.5, gt=0, lt=1)
     common_names: Share = 0.0

@@ -49,9 +49,11 @@ from jiuwen_memory.memory_core.graph.graph_memory.requests import (
     split_request,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.search import Notes, SearchServices, search_memory
-from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest, SearchStrategy
+from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest, SearchStrategy, strategy_named
+from jiuwen_memory.memory_core.graph.graph_memory.searching.period_words import read_period
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchDiagnostics, SearchResult
 from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import DEFAULT_SEARCH
+from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime, parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.searching.vectors import Embedded, QuerySide
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, parse_vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
@@ -326,6 +328,9 @@ class GraphMemory(Identities):
         query_embedding: Sequence[float] | None = None,
         source: str | None = None,
         session_id: str | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        reference_time: datetime | None = None,
     ) -> SearchResult:
         """Find what the memory knows about a query, in each enabled collection, best first.
 
@@ -338,47 +343,42 @@ class GraphMemory(Identities):
             query_embedding: the query's vector, if it is known already; then the embedder is not called.
             source: only what was learnt from this source.
             session_id: only what was learnt in this session.
+            as_of: only facts that held at this moment, as far as is known.
+            known_at: only facts that were known at this moment, with the ends that were known then.
+            reference_time: the moment that words such as "last spring" count from (default: now).
 
         Returns:
-            A dict from collection name to (score, object) pairs; a higher score is better. Its `.paths` tell how
-            results were reached through the graph, its `.diagnostics` why each is there.
+            A dict from collection name to (score, object) pairs; a higher score is better, and facts that hold come
+            before those that do not. Its `.paths` tell how results were reached through the graph, its `.diagnostics`
+            why each is there, `.is_current(fact)` whether it holds; `.to_prompt()` is the text for an agent's prompt.
         """
         users = parse_user_ids(user_id, self.config.db_storage_config)
         if not isinstance(query, str) or not (query.strip() or query_embedding is not None):
             raise InvalidInputError(f"query is {query!r}; give a text that is not blank.")
-        strategy = self._strategies.get(search_strategy)
-        if strategy is None:
-            raise InvalidInputError(
-                f"There is no search strategy {search_strategy!r}; known are {', '.join(sorted(self._strategies))}. "
-                "Register one with register_search_strategy."
-            )
-        origin = Origin(source, session_id)
+        strategy = strategy_named(search_strategy, self._strategies)
         enabled = zip(GRAPH_COLLECTIONS, (entity, relation, episode or gist), strict=True)
         collections = [name for name, wanted in enabled if wanted]
         if not collections:
-            return SearchResult({}, diagnostics=SearchDiagnostics(search_strategy))
+            return SearchResult({}, diagnostics=SearchDiagnostics(search_strategy), language=self.language)
+        configs = {name: strategy.config(name) for name in collections}
+        time = AskedTime(parse_moment(as_of, "as_of"), parse_moment(known_at, "known_at"))
         notes = Notes()
         with notes.timed("query"):
-            embedded, scope = await together(
-                self._embedded(query, query_embedding, {name: strategy.config(name) for name in collections}, users),
-                recall_scope(origin, collections, user=filter_user(users), store=self._store),
+            embedded, scope, period = await together(
+                self._embedded(query, query_embedding, configs, users),
+                recall_scope(Origin(source, session_id), collections, user=filter_user(users), store=self._store),
+                read_period(query, configs.values(), reference_time=reference_time),
             )
+        asked = replace(time, period=period)
         requests = [
             SearchRequest(
-                name,
-                query,
-                embedded.get(name, Embedded()).vector,
-                users,
-                strategy.config(name),
-                scope.get(name),
-                episode=episode,
-                gist=gist,
+                name, query, embedded.get(name, Embedded()).vector, users, config, scope.get(name), asked, episode, gist
             )
-            for name in collections
+            for name, config in configs.items()
         ]
         return await search_memory(
             requests,
-            SearchServices(self._store, self.reranker, self.config.request_max_retries),
+            SearchServices(self._store, self.reranker, self.config.request_max_retries, self.language),
             strategy=search_strategy,
             embedded=tuple(dict.fromkeys(each.text for each in embedded.values() if each.text)),
             notes=notes,

@@ -4,6 +4,8 @@ It is a row of small parts, each in a module of `searching`, which all take and 
 
     asked        the request to one collection, and the strategy it comes from
     strategies   the strategies that are registered from the start
+    times        what held, what was known, which period is asked about
+    period_words the period that words of the query name
     names        names that are everywhere, and the text that is embedded
     channels     the raw hits of each channel, and their fusion
     expand       neighbours in the graph (`bfs_depth`)
@@ -12,9 +14,11 @@ It is a row of small parts, each in a module of `searching`, which all take and 
     pagerank     a walk over what lies around the hits of all collections
     signals      who said it, how new it is, how often it was mentioned, ...
     reranking    the reranker's scores
+    diversity    results that differ from each other
     ordering     what holds now first
     paths        the ways through the graph to the results
     results      what is returned
+    prompt_text  the same as text for a prompt
 
 `search_memory` calls them in this order, all collections at once. From `expand` to `signals` is the graph part: a store
 that fails there leaves the order of the channels, and the diagnostics say so. A new part is a module with one function
@@ -27,22 +31,24 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from jiuwen_memory.errors import JiuwenMemoryError, SetupError
+from jiuwen_memory.errors import JiuwenMemoryError, LLMAnswerError, SetupError
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.store.graph.base import GraphStore, Hit
 from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
+from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import RERANK_LIMIT, SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.channels import recall_pool
+from jiuwen_memory.memory_core.graph.graph_memory.searching.diversity import recall_diverse
 from jiuwen_memory.memory_core.graph.graph_memory.searching.expand import recall_neighbours
 from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import by_time, current_first, successors_first
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pagerank import recall_associations
 from jiuwen_memory.memory_core.graph.graph_memory.searching.paths import recall_paths
-from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Trail, ranked
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Trail, as_pool, ranked
 from jiuwen_memory.memory_core.graph.graph_memory.searching.reranking import ask_reranker
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import (
     CollectionDiagnostics,
@@ -61,11 +67,12 @@ SUCCESSOR_FACTOR: Final = 3
 
 @dataclass(frozen=True)
 class SearchServices:
-    """What a search may use; `tries` is how often the reranker is asked."""
+    """What a search may use; `tries` is how often the reranker is asked, `language` that of texts for a prompt."""
 
     store: GraphStore
     reranker: Reranker | None
     tries: int
+    language: Language
 
 
 @dataclass
@@ -97,12 +104,13 @@ async def search_memory(
     """Return the best `top_k` objects of each collection asked, with the ways to them and diagnostics."""
     store = services.store
     with notes.timed("channels"):
-        found = await together(*(recall_pool(request, store=store) for request in requests))
+        brought = await together(*(recall_pool(request, store=store) for request in requests))
+        found = [_as_of(request, pool) for request, pool in zip(requests, brought, strict=True)]
     with notes.timed("graph"):
         pools, trail = await _recall_graph(requests, found, store=store, notes=notes)
     with notes.timed("results"):
         results = await together(
-            *(_resolved(request, pool, services) for request, pool in zip(requests, pools, strict=True))
+            *(_resolved(request, pool, services, notes=notes) for request, pool in zip(requests, pools, strict=True))
         )
     with notes.timed("paths"):
         paths = await _recall_ways(requests, pools, results, trail=trail, store=store, notes=notes)
@@ -116,8 +124,22 @@ async def search_memory(
             for request, hits in zip(requests, results, strict=True)
         },
         paths=paths,
-        diagnostics=SearchDiagnostics(strategy, embedded, diagnosed, notes.milliseconds, tuple(notes.problems)),
+        diagnostics=SearchDiagnostics(
+            strategy, embedded, diagnosed, notes.milliseconds, tuple(notes.problems), requests[0].time.period
+        ),
+        time=requests[0].time,
+        language=services.language,
     )
+
+
+def _as_of(request: SearchRequest, pool: Pool) -> Pool:
+    """Return the pool as it was known, without what did not hold, at the moments asked about."""
+    time = request.time
+    if time.as_of is None and time.known_at is None:
+        return pool
+    seen = [replace(each, found=time.seen(each.found)) for each in pool.values()]
+    known = {each.uuid: each.found for each in seen}
+    return as_pool(each for each in seen if time.admits(each.found, known))
 
 
 async def _recall_graph(
@@ -134,7 +156,8 @@ async def _recall_graph(
         trail = Trail()
         if any(request.config.pagerank for request in requests):
             pools, trail = await recall_associations(requests, pools, store=store)
-        return [resolve_signals(request, pool) for request, pool in zip(requests, pools, strict=True)], trail
+        held = [_as_of(request, pool) for request, pool in zip(requests, pools, strict=True)]
+        return [resolve_signals(request, pool) for request, pool in zip(requests, held, strict=True)], trail
     except SetupError:
         raise
     except JiuwenMemoryError as error:
@@ -152,22 +175,27 @@ async def _with_graph(request: SearchRequest, pool: Pool, *, store: GraphStore) 
     return pool
 
 
-async def _resolved(request: SearchRequest, pool: Pool, services: SearchServices) -> list[Hit]:
+async def _resolved(request: SearchRequest, pool: Pool, services: SearchServices, *, notes: Notes) -> list[Hit]:
     """Return the results: past the threshold, reranked if wanted, in their final order, read whole.
 
-    Among the relations found, those that hold now come before those that do not, each group by score.
+    Among the relations found, those that hold come before those that do not, each group by score. The reply of a
+    language model that cannot be used leaves the order as it is.
     """
     config = request.config
     hits = [each.hit for each in ranked(pool) if each.score >= config.threshold]
     if config.rerank:
         whole = await _read_whole(request, hits[: max(RERANK_LIMIT, config.top_k)], store=services.store)
-        hits = await ask_reranker(request, whole, reranker=services.reranker, tries=services.tries)
+        try:
+            hits = await ask_reranker(request, whole, reranker=services.reranker, tries=services.tries)
+        except LLMAnswerError as error:
+            notes.problems.append(f"{request.collection} keeps the order it had before the reranker: {error.message}")
+            hits = whole
     if request.collection == RELATION_COLLECTION:
         hits = successors_first(hits[: max(RERANK_LIMIT, SUCCESSOR_FACTOR * config.top_k)])
-    hits = hits[: config.top_k]
+    hits = await recall_diverse(request, hits, store=services.store)
     if not config.rerank:
         hits = await _read_whole(request, hits, store=services.store)
-    return by_time(hits) if config.order == "time" else current_first(hits)
+    return by_time(hits) if config.order == "time" else current_first(hits, request.time)
 
 
 async def _read_whole(request: SearchRequest, hits: Sequence[Hit], *, store: GraphStore) -> list[Hit]:
@@ -181,7 +209,7 @@ async def _read_whole(request: SearchRequest, hits: Sequence[Hit], *, store: Gra
         output_fields=request.result_fields(),
     )
     whole: Mapping[str, BaseGraphObject] = {each.uuid: each for each in rows}
-    return [Hit(hit.score, whole[hit.found.uuid]) for hit in hits if hit.found.uuid in whole]
+    return [Hit(hit.score, request.time.seen(whole[hit.found.uuid])) for hit in hits if hit.found.uuid in whole]
 
 
 async def _recall_ways(

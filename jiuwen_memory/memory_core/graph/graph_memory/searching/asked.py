@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -16,6 +17,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, ne
 from jiuwen_memory.memory_core.config.graph import SearchConfig
+from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime
 
 POOL = 100
 """Hits each channel brings at least: shorter lists turn a threshold on ranks into 'must be in two lists'."""
@@ -52,12 +54,27 @@ class SearchStrategy:
                 )
 
 
+def strategy_named(name: str, strategies: Mapping[str, SearchStrategy]) -> SearchStrategy:
+    """Return the strategy of a name.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    strategy = strategies.get(name)
+    if strategy is None:
+        raise InvalidInputError(
+            f"There is no search strategy {name!r}; known are {', '.join(sorted(strategies))}. "
+            "Register one with register_search_strategy."
+        )
+    return strategy
+
+
 @dataclass(frozen=True)
 class SearchRequest:
     """What is looked for in one collection, and for whom.
 
-    `scope` says where it must have been learnt, `moment` (UTC seconds) what time is asked about, if any. `episode` and
-    `gist` tell which of the two the episodes may be.
+    `scope` says where it must have been learnt, `time` what time is asked about. `episode` and `gist` tell which of the
+    two the episodes may be.
     """
 
     collection: str
@@ -66,7 +83,7 @@ class SearchRequest:
     users: tuple[str, ...]
     config: SearchConfig
     scope: QueryExpr | None = None
-    moment: int | None = None
+    time: AskedTime = field(default_factory=AskedTime)
     episode: bool = True
     gist: bool = False
 
@@ -84,13 +101,23 @@ class SearchRequest:
             conditions.append(eq("kind", "fact"))
         if self.collection == EPISODE_COLLECTION and not (self.episode and self.gist):
             conditions.append(eq("obj_type", GIST) if self.gist else ne("obj_type", GIST))
+        if self.collection == RELATION_COLLECTION:
+            conditions += self.time.conditions()
         return chain_filters(*conditions) if conditions else None
 
     @property
     def conditions(self) -> QueryExpr | None:
         """Everything that a result must fulfil."""
-        given = [each for each in (self.config.filter_expr, self.standing) if each is not None]
+        given = [*self._wanted, *([self.standing] if self.standing is not None else [])]
         return chain_filters(*given) if given else None
+
+    @property
+    def _wanted(self) -> list[QueryExpr]:
+        """What a result must fulfil, but not what lies on the way to it."""
+        wanted = [self.config.filter_expr]
+        if self.time.period is not None and self.config.period == "filter":
+            wanted.append(self.time.period.condition(self.collection))
+        return [each for each in wanted if each is not None]
 
     @property
     def pool(self) -> int:
@@ -108,8 +135,10 @@ class SearchRequest:
         return self.config.bfs_depth > 0 and self.collection != EPISODE_COLLECTION
 
     def fits(self, found: BaseGraphObject) -> bool:
-        """Tell whether an object that fulfils `standing` fulfils the caller's filter too."""
-        return self.config.filter_expr is None or self.config.filter_expr.matches(found.to_row())
+        """Tell whether an object that fulfils `standing` is among what is wanted."""
+        wanted = self._wanted
+        row = found.to_row() if wanted else {}
+        return all(each.matches(row) for each in wanted)
 
     def working_fields(self) -> list[str]:
         """Return the columns that ranking and signals look at; results are read whole in the end."""
@@ -119,6 +148,7 @@ class SearchRequest:
         config = self.config
         if self.collection == RELATION_COLLECTION:
             yield from ("valid_since", "valid_until", "superseded_by")
+            yield from self.time.fields()
         if self.collection == EPISODE_COLLECTION:
             yield from ("session_id", "valid_since", "part", "speakers")
             if config.support or config.pagerank:
@@ -139,7 +169,9 @@ class SearchRequest:
         """Return the columns of the results: those asked for and what their order needs; None is all but vectors."""
         if self.config.output_fields is None:
             return None
-        needed = ["valid_since", "valid_until", "superseded_by"] if self.collection == RELATION_COLLECTION else []
+        needed: list[str] = []
+        if self.collection == RELATION_COLLECTION:
+            needed += ["valid_since", "valid_until", "superseded_by", *self.time.fields()]
         if self.config.rerank:
             needed.append("content")
         if self.config.order == "time":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiuwen_memory.foundation.store.graph.base import Hit
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
+from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime
 
 
 def successors_first(hits: Sequence[Hit]) -> list[Hit]:
@@ -27,10 +28,10 @@ def successors_first(hits: Sequence[Hit]) -> list[Hit]:
     return list(ordered.values())
 
 
-def current_first(hits: Sequence[Hit]) -> list[Hit]:
-    """Put facts that hold now before those that do not; everything else keeps its place."""
-    moment = now()
-    return sorted(hits, key=lambda hit: isinstance(hit.found, Relation) and not is_current(hit.found, moment))
+def current_first(hits: Sequence[Hit], time: AskedTime) -> list[Hit]:
+    """Put facts that hold at the moment asked about before those that do not, or may not have begun."""
+    moment = time.present
+    return sorted(hits, key=lambda hit: not (time.is_current(hit.found, moment) and time.is_certain(hit.found)))
 
 
 def by_time(hits: Sequence[Hit]) -> list[Hit]:
@@ -45,8 +46,3 @@ def time_of(found: BaseGraphObject) -> int:
     if isinstance(found, Entity | Relation) and found.last_mentioned_at is not None:
         return found.last_mentioned_at
     return found.created_at
-
-
-def is_current(relation: Relation, moment: int) -> bool:
-    """A fact that only begins later is current too: nothing has replaced or ended it."""
-    return not relation.superseded_by and (relation.valid_until is None or relation.valid_until >= moment)

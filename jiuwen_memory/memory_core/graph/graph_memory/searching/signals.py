@@ -30,6 +30,10 @@ def resolve_signals(request: SearchRequest, pool: Pool) -> Pool:
             each.raised("recency", _share(request, config.recency, moment, time_of(each.found), config.recency_days))
             for each in candidates
         ]
+    period = request.time.period
+    if period is not None and config.period == "boost":
+        weight = config.period_weight * request.highest
+        candidates = [each.raised("period", weight * period.closeness(each.found)) for each in candidates]
     if config.closeness:
         candidates = _by_closeness(request, candidates)
     if config.mentions:
@@ -66,7 +70,7 @@ def _by_closeness(request: SearchRequest, candidates: list[Candidate]) -> list[C
     timed = [each for each in candidates if isinstance(each.found, Episode | Relation)]
     if not timed:
         return candidates
-    moment = request.moment
+    moment = request.time.moment
     if moment is None:
         moment = time_of(max(timed, key=lambda each: each.score).found)
     config = request.config

@@ -1,0 +1,130 @@
+"""The period that the words of a query name: "last spring", "since 2020", "去年". Touches nothing.
+
+A table per script says which runs of words may be a time; `foundation.timepoint` says whether they are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.timepoint import Timepoint, resolve_period
+from jiuwen_memory.memory_core.config.graph import SearchConfig
+from jiuwen_memory.memory_core.graph.graph_memory.searching.times import Period, parse_moment
+
+MOST_READINGS: Final = 12
+"""Readings tried of one query: each costs about a millisecond."""
+LONGEST_QUERY: Final = 2_000
+"""Characters of a query that are looked through: some queries are whole messages."""
+LONGEST_RUN: Final = 40
+LONGEST_WORDS: Final = 10
+
+_MONTH: Final = (
+    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?"
+)
+_UNIT: Final = r"days?|weeks?|weekends?|months?|quarters?|years?|decades?|spring|summer|autumn|fall|winter"
+_DAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|yesterday|today|tonight"
+_NUMBER: Final = r"\d{1,4}(?:st|nd|rd|th|s)?|\d{4}-\d\d?(?:-\d\d?)?|one|two|three|four|five|six|seven|eight|nine|ten"
+_LINK: Final = (
+    r"in|on|at|of|the|a|an|from|to|until|till|since|before|after|between|and|during|last|next|this|past|previous|coming"
+    r"|ago|early|mid|late|beginning|end|first|second|third|fourth"
+)
+_ENGLISH_RUN: Final = re.compile(
+    rf"(?<![\w-])(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})"
+    rf"(?:[,.]?\s+(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})(?![\w-]))*(?![\w-])",
+    re.IGNORECASE,
+)
+_ENGLISH_TIME: Final = re.compile(
+    rf"(?i:\b(?:{_MONTH}|{_UNIT}|{_DAY}|(?:19|20)\d\d(?:s|-\d\d?(?:-\d\d?)?)?)(?![\w-]))", re.IGNORECASE
+)
+_ENGLISH_ALONE: Final = re.compile(r"(?:19|20)\d\ds?|\d{4}-\d\d?(?:-\d\d?)?|yesterday|today|tonight", re.IGNORECASE)
+_ENGLISH_LOOSE: Final = re.compile(
+    rf"(?:the|an?)\s+(?:{_MONTH}|{_UNIT})|.*\b(?:in|on|at|of|the|an?|from|to|until|since|between|and|during)",
+    re.IGNORECASE,
+)
+_OPEN: Final = re.compile(r"(?:since|after)\b|.*(?:以来|以后|之后|起)$|[自从]", re.IGNORECASE)
+
+_CHINESE_RUN: Final = re.compile(
+    r"[0-9〇零一二三四五六七八九十两今明昨前后去上下本这个年月日号周星期礼拜季度春夏秋冬天晚初末底自从到至起以来之]{2,}"
+)
+_CHINESE_TIME: Final = re.compile(
+    r"[今明昨前去][年天日晚]|[0-9〇零一二三四五六七八九]{4}年|[上下本这]个?(?:年|月|周|星期|礼拜|季度)"
+    r"|(?:[0-9]{1,2}|[一二三四五六七八九十]{1,3})月|[年月周天日]前"
+)
+
+
+async def read_period(query: str, configs: Iterable[SearchConfig], *, reference_time: datetime | None) -> Period | None:
+    """Return the first period that the words of a query name, if any of the settings does something with it.
+
+    It is read off the event loop, where the first reading would be felt. Without a reference time, words count from
+    now.
+
+    Raises:
+        InvalidInputError: the reference time is no datetime.
+    """
+    parse_moment(reference_time, "reference_time")
+    if all(config.period == "off" for config in configs) or next(_runs(query), None) is None:
+        return None
+    return await off_loop(None, find_period, query, reference_time or datetime.now(UTC))
+
+
+def find_period(query: str, reference_time: datetime) -> Period | None:
+    """Return the first period that the words of a query name, or None.
+
+    Words are read as `resolve_period` reads them, relative to the reference time and in its zone. What speaks of the
+    present ("now") is no period, nor is a word alone that is often something else ("may", "spring").
+    """
+    offset = reference_time.utcoffset()
+    minutes = int(offset.total_seconds() // 60) if offset else 0
+    for tried, words in enumerate(_runs(query)):
+        if tried >= MOST_READINGS:
+            break
+        since, until = resolve_period(words, reference_time, offset_minutes=minutes)
+        if since is not None and until is None and not _OPEN.match(words):
+            until = _end_of(since)
+        if (since or until) and not (since and until and until.seconds < since.seconds):
+            return Period(words, since, until)
+    return None
+
+
+def _end_of(since: Timepoint) -> Timepoint | None:
+    return since if since.precision in ("second", "minute") else since.last_second()
+
+
+def _runs(query: str) -> Iterator[str]:
+    """Return the runs of words that may be times, each followed by what is left of it without its edges."""
+    for finder in (_english_runs, _chinese_runs):
+        yield from finder(query[:LONGEST_QUERY])
+
+
+def _english_runs(query: str) -> Iterator[str]:
+    for match in _ENGLISH_RUN.finditer(query):
+        yield from _trimmed(match.group().split(), " ".join, _is_english_time)
+
+
+def _chinese_runs(query: str) -> Iterator[str]:
+    for match in _CHINESE_RUN.finditer(query):
+        yield from _trimmed(list(match.group()), "".join, _is_chinese_time)
+
+
+def _trimmed(pieces: list[str], join: Callable[[list[str]], str], fits: Callable[[str], bool]) -> Iterator[str]:
+    pieces = pieces[:LONGEST_RUN]
+    for length in range(min(len(pieces), LONGEST_WORDS), 0, -1):
+        for start in range(len(pieces) - length + 1):
+            words = join(pieces[start : start + length])
+            if fits(words):
+                yield words
+
+
+def _is_english_time(words: str) -> bool:
+    if not _ENGLISH_TIME.search(words) or _ENGLISH_LOOSE.fullmatch(words):
+        return False
+    return " " in words or _ENGLISH_ALONE.fullmatch(words) is not None
+
+
+def _is_chinese_time(words: str) -> bool:
+    return _CHINESE_TIME.search(words) is not None
