@@ -177,3 +177,11 @@ class GistFacts(MultilingualBaseModel):
     """The facts of a text whose gists are known."""
 
     facts: Annotated[list[EpisodicFact], Words(en="facts", cn="事实")]
+
+
+class PassageRanking(MultilingualBaseModel):
+    """The passages that help to answer a question."""
+
+    ranking: Annotated[
+        list[int], Words(en="numbers of the passages that help, best first", cn="有帮助的段落编号，最有帮助的在前")
+    ]

@@ -36,6 +36,7 @@ QUESTIONS: Final = (
     "relation_pair",
     "relation_verdicts",
     "relations",
+    "rerank",
     "summaries",
     "temporal",
     "timezone",

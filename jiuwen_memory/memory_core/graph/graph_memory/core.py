@@ -18,6 +18,7 @@ from jiuwen_memory.foundation.langchain_embedding import (
     LangChainEmbeddings,
     is_langchain_embeddings,
 )
+from jiuwen_memory.foundation.langchain_reranker import AnyReranker, LangChainReranker, is_langchain_reranker
 from jiuwen_memory.foundation.llm.langchain_model import LangChainChat, LangChainModel, is_langchain_chat
 from jiuwen_memory.foundation.llm.model import ChatModel
 from jiuwen_memory.foundation.locks import InProcessLocks, Lease, UserLocks
@@ -67,7 +68,7 @@ class MemoryCore:
         db_config: GraphConfig,
         llm_client: ChatModel | LangChainChat | None = None,
         llm_structured_output: bool = True,
-        reranker: Reranker | None = None,
+        reranker: AnyReranker | None = None,
         extraction_strategy: AddMemStrategy = DEFAULT_STRATEGY,
         db_kwargs: Mapping[str, Any] | None = None,
         llm_extra_kwargs: Mapping[str, Any] | None = None,
@@ -83,7 +84,6 @@ class MemoryCore:
         if language not in get_args(Language):
             raise LanguageError(f"language is {language!r}; give 'cn' or 'en'.")
         check_config(db_config)
-        check_reranker(reranker)
         check_strategy(extraction_strategy)
         check_locks(locks)
         check_prompts(prompts)
@@ -93,7 +93,8 @@ class MemoryCore:
         self.llm_client: ChatModel | None = LangChainModel(llm_client) if is_langchain_chat(llm_client) else llm_client
         check_model(self.llm_client)
         self.llm_structured_output = llm_structured_output
-        self.reranker = reranker
+        self.reranker: Reranker | None = LangChainReranker(reranker) if is_langchain_reranker(reranker) else reranker
+        check_reranker(self.reranker)
         self.extraction_strategy = extraction_strategy
         self.llm_extra_kwargs = dict(llm_extra_kwargs or {})
         self.language: Language = language
@@ -124,10 +125,11 @@ class MemoryCore:
         self._store.attach_embedder(LangChainEmbedding(embedder) if is_langchain_embeddings(embedder) else embedder)
         self._query_vectors.clear()
 
-    def attach_reranker(self, reranker: Reranker) -> None:
-        """Attach the reranker used where a `SearchConfig` says `rerank=True`."""
-        check_reranker(reranker)
-        self.reranker = reranker
+    def attach_reranker(self, reranker: AnyReranker) -> None:
+        """Attach the reranker used where a `SearchConfig` says `rerank=True`: one of ours, or of LangChain's."""
+        given = LangChainReranker(reranker) if is_langchain_reranker(reranker) else reranker
+        check_reranker(given)
+        self.reranker = given
 
     async def close(self) -> None:
         """Let go of the store; a later use is an error."""

@@ -3,6 +3,7 @@
 from jiuwen_memory.memory_core.graph.extraction.questions.duplicates import ask_entity_duplicates
 from jiuwen_memory.memory_core.graph.extraction.questions.entities import ask_entities
 from jiuwen_memory.memory_core.graph.extraction.questions.gists import ask_gist_facts, ask_gists
+from jiuwen_memory.memory_core.graph.extraction.questions.ranking import ask_ranking
 from jiuwen_memory.memory_core.graph.extraction.questions.relations import ask_relations
 from jiuwen_memory.memory_core.graph.extraction.questions.relevance import ask_relation_filter
 from jiuwen_memory.memory_core.graph.extraction.questions.statements import ask_statements
@@ -15,6 +16,7 @@ __all__ = [
     "ask_entity_duplicates",
     "ask_gist_facts",
     "ask_gists",
+    "ask_ranking",
     "ask_relation_filter",
     "ask_relation_verdicts",
     "ask_relations",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jiuwen_memory.errors import RerankServiceError, SetupError
+from jiuwen_memory.errors import LLMAnswerError, RerankServiceError, SetupError
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import Hit
@@ -21,6 +21,7 @@ async def ask_reranker(
     Raises:
         SetupError: no reranker is attached.
         RerankServiceError: it failed, or its scores cannot be used.
+        LLMAnswerError: it is a language model, and its reply cannot be used.
     """
     if reranker is None:
         raise SetupError(
@@ -36,6 +37,8 @@ async def ask_reranker(
         return await attached.rerank(request.text, documents, language=request.config.language)
 
     scores = await outcome_of(retrying(call, tries=tries, what="reranking"))
+    if isinstance(scores, LLMAnswerError):
+        raise scores
     if isinstance(scores, Exception):
         raise RerankServiceError(f"Reranking failed: {scores}. Check the reranker, or search without it.") from scores
     return sorted(
