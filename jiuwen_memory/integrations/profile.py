@@ -22,6 +22,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig, RerankerConfig
 from jiuwen_memory.retrieval.embedding.api_embedding import APIEmbedding
 from jiuwen_memory.retrieval.embedding.local_embedding import LocalEmbedding
+from jiuwen_memory.retrieval.embedding.onnx_embedding import OnnxEmbedding
+from jiuwen_memory.retrieval.embedding.onnx_folder import Pooling
 from jiuwen_memory.retrieval.reranker.api_reranker import APIReranker
 
 HOME = Path("~/.jiuwen-memory")
@@ -30,11 +32,29 @@ SECTION = ConfigDict(extra="allow", hide_input_in_errors=True)
 
 
 class EmbeddingSection(BaseModel):
-    """Which embedding model: `local` runs in this process, `api` is an endpoint, with `EmbeddingConfig`'s fields."""
+    """Which embedding model: `local` runs in this process, `onnx` too, from the folder `path`; `api` is an endpoint.
+
+    Further fields are the arguments of `LocalEmbedding` and `OnnxEmbedding`, or the fields of `EmbeddingConfig`.
+    """
 
     model_config = SECTION
 
-    kind: Literal["local", "api"] = "local"
+    kind: Literal["local", "onnx", "api"] = "local"
+
+
+class OnnxSection(BaseModel):
+    """The arguments of `OnnxEmbedding`."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, protected_namespaces=())
+
+    path: Path
+    model_file: str | None = None
+    model_name: str | None = None
+    max_tokens: int | None = Field(default=None, ge=3)
+    pooling: Pooling | None = None
+    query_prefix: str | None = None
+    document_prefix: str | None = None
+    threads: int = Field(default=1, ge=1)
 
 
 class StrategySection(BaseModel):
@@ -152,10 +172,13 @@ def make_model(profile: Profile) -> Model:
     )
 
 
-def _embedder(section: EmbeddingSection) -> LocalEmbedding | APIEmbedding:
+def _embedder(section: EmbeddingSection) -> LocalEmbedding | OnnxEmbedding | APIEmbedding:
     given = dict(section.model_extra or {})
     if section.kind == "api":
         return APIEmbedding(_checked(EmbeddingConfig, given, what="[embedding]"))
+    if section.kind == "onnx":
+        folder = _checked(OnnxSection, given, what="[embedding]")
+        return OnnxEmbedding(folder.path.expanduser(), **folder.model_dump(exclude={"path"}))
     if unknown := sorted(given.keys() - {"threads"}):
         raise SetupError(f'[embedding] of kind "local" knows "threads" alone, not {", ".join(unknown)}.')
     return LocalEmbedding(**given)
