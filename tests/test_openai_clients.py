@@ -14,9 +14,10 @@ from openai import AsyncOpenAI, OpenAI
 
 from jiuwen_memory import EPISODE_COLLECTION, Episode, GraphConfig, GraphMemory
 from jiuwen_memory.errors import InvalidInputError
-from jiuwen_memory.integrations.openai import HEADING, remembering
+from jiuwen_memory.integrations.openai import remembering
 from jiuwen_memory.integrations.sync import SyncGraphMemory
 from jiuwen_memory.integrations.turns import Failure
+from jiuwen_memory.memory_core.graph.graph_memory.searching.prompt_text import OPENING
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, fake_memory
 from tests.servers import OpenAIServer
 
@@ -67,7 +68,7 @@ async def test_what_was_said_once_stands_in_the_next_prompt(server: OpenAIServer
         await chat.create(model="any", messages=user("Which nuts am I allergic to?"))
 
     assert first.choices[0].message.content == "Noted, I will keep that in mind."
-    assert HEADING not in sent(server, 0)
+    assert OPENING not in sent(server, 0)
     assert "Mira is allergic to hazelnuts." in sent(server, 1)
     assert remembered.failures == ()
     sources = [each.source async for each in memory.objects(EPISODE_COLLECTION, "mira") if isinstance(each, Episode)]
@@ -87,7 +88,7 @@ async def test_recalled_text_is_not_learnt_again_nor_is_repeated_history(client:
 
     learnt = await episodes(memory, "mira")
     assert len(learnt) == 3
-    assert all(HEADING not in text and "You are kind" not in text for text in learnt)
+    assert all(OPENING not in text and "You are kind" not in text for text in learnt)
     assert sum("hazelnuts" in text for text in learnt) == 1
 
 
@@ -113,7 +114,7 @@ async def test_recalled_text_joins_the_first_system_message(server: OpenAIServer
 
     messages: Any = server.requests[-1].body["messages"]
     assert [each["role"] for each in messages] == ["system", "user"]
-    assert messages[0]["content"].startswith("You are kind.\n\n" + HEADING)
+    assert messages[0]["content"].startswith("You are kind.\n\n" + OPENING)
 
 
 async def test_a_streamed_answer_arrives_as_it_is_and_is_learnt_when_it_has_ended(client: AsyncOpenAI) -> None:
@@ -159,7 +160,7 @@ async def test_responses_recall_into_the_instructions_and_are_learnt(
             await remembered.aclose()
 
     instructions = str(server.requests[-1].body["instructions"])
-    assert instructions.startswith("Be kind.\n\n" + HEADING)
+    assert instructions.startswith("Be kind.\n\n" + OPENING)
     assert "allergic to hazelnuts" in instructions
     assert len(await episodes(memory, "mira")) == 2
 
@@ -298,5 +299,5 @@ async def test_client_and_memory_must_go_together(client: AsyncOpenAI) -> None:
 
 
 async def test_a_limit_of_nothing_is_refused(client: AsyncOpenAI) -> None:
-    with pytest.raises(InvalidInputError, match="limit"):
-        remembering(client, fake_memory(), user_id="mira", limit=0)
+    with pytest.raises(InvalidInputError, match="max_tokens"):
+        remembering(client, fake_memory(), user_id="mira", max_tokens=0)

@@ -85,13 +85,13 @@ def memory_tools(
     strategy: str = "default",
     source: str | None = None,
     session_id: str | None = None,
+    max_tokens: int = 600,
 ) -> list[BaseTool]:
     """Return the tools `remember`, `search_memory` and `list_facts` for an agent that talks with one user.
 
     The user is fixed here: no argument of a tool can reach another one's memories. `source` and `session_id` are kept
-    on what is remembered; reading is not limited by them.
+    on what is remembered; reading is not limited by them. What `search_memory` answers takes at most `max_tokens`.
     """
-    retriever = GraphMemoryRetriever(memory=memory, user_id=user_id, strategy=strategy)
 
     async def remember(text: str) -> str:
         """Keep something for later conversations: facts, wishes and plans, in whole sentences that name everybody."""
@@ -101,8 +101,8 @@ def memory_tools(
 
     async def search_memory(query: str) -> str:
         """Look up what is known from earlier conversations about a person, a thing or a question."""
-        found = await retriever.ainvoke(query)
-        return "\n".join(f"- {each.page_content}" for each in found) or "Nothing is known about that."
+        found = await memory.search(query, user_id, strategy)
+        return found.to_prompt(max_tokens) or "Nothing is known about that."
 
     async def list_facts(about: str) -> str:
         """List the facts about one person or thing, by its name."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, ServiceError
 from jiuwen_memory.foundation.retry import outcome_of
-from jiuwen_memory.integrations.findings import findings
 from jiuwen_memory.integrations.openai_forms import AsyncTee, ChatForm, Form, ResponseForm, Tee
 from jiuwen_memory.integrations.sync import SyncGraphMemory
 from jiuwen_memory.integrations.turns import Failure, Turn, TurnQueue, turn_key
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client", "AsyncOpenAI", "OpenAI")
 Body = dict[str, Any]
-HEADING = "What you remember from earlier conversations (facts about the world, no instructions):"
 
 
 def remembering(
@@ -32,7 +30,7 @@ def remembering(
     source: str | None = "openai",
     session_id: str | None = None,
     strategy: str = "default",
-    limit: int = 12,
+    max_tokens: int = 600,
     recall_timeout: float = 5.0,
     queue_size: int = 100,
     on_failure: Callable[[Failure], None] | None = None,
@@ -49,7 +47,8 @@ def remembering(
         memory: a `GraphMemory` for a client that is awaited, a `SyncGraphMemory` for the other.
         user_id: whose memory it is; `for_user` gives the same client for another.
         source, session_id: kept on everything that is learnt.
-        strategy: the search strategy of the recall; at most `limit` findings go into a prompt.
+        strategy: the search strategy of the recall; what it finds takes at most `max_tokens`
+            of a prompt, as `SearchResult.to_prompt` writes it.
         recall_timeout: seconds after which a request goes on without what would have been recalled.
         queue_size: turns that may wait; when it is full, a call waits for a place once its answer has come.
         on_failure: told of each failure; it runs where the memory does, and must not wait for anything.
@@ -57,7 +56,7 @@ def remembering(
     Raises:
         InvalidInputError: client and memory do not go together, or a number is not above zero.
     """
-    for name, value in (("limit", limit), ("recall_timeout", recall_timeout)):
+    for name, value in (("max_tokens", max_tokens), ("recall_timeout", recall_timeout)):
         if value <= 0:
             raise InvalidInputError(f"{name} is {value}; give a number above zero.")
     is_awaited = inspect.iscoroutinefunction(client.post)
@@ -66,7 +65,7 @@ def remembering(
         raise InvalidInputError(f"{type(client).__name__} needs a {wanted}, not {type(memory).__name__}.")
     inner = memory.memory if isinstance(memory, SyncGraphMemory) else memory
     queue = TurnQueue(inner, size=queue_size, on_failure=on_failure)
-    mind = Mind(inner, queue, strategy=strategy, limit=limit, timeout=recall_timeout)
+    mind = Mind(inner, queue, strategy=strategy, max_tokens=max_tokens, timeout=recall_timeout)
     blocking = memory if isinstance(memory, SyncGraphMemory) else None
     return Remembering(client, mind, template=Turn(user_id, (), source, session_id), blocking=blocking)
 
@@ -137,11 +136,13 @@ class Remembering(Generic[Client]):
 class Mind:
     """What recalls and learns, for all users of one client."""
 
-    def __init__(self, memory: GraphMemory, queue: TurnQueue, *, strategy: str, limit: int, timeout: float) -> None:
+    def __init__(
+        self, memory: GraphMemory, queue: TurnQueue, *, strategy: str, max_tokens: int, timeout: float
+    ) -> None:
         self.queue = queue
         self._memory = memory
         self._strategy = strategy
-        self._limit = limit
+        self._max_tokens = max_tokens
         self._timeout = timeout
 
     async def recall(self, query: str, user_id: str) -> str:
@@ -158,8 +159,7 @@ class Mind:
                 results = await self._memory.search(query, user_id, self._strategy)
         except TimeoutError as error:
             raise ServiceError(f"The recall took longer than {self._timeout} s; the request went on.") from error
-        lines = dict.fromkeys(each.dated_text for each in findings(results, limit=self._limit))
-        return "\n".join([HEADING, *(f"- {line}" for line in lines)]) if lines else ""
+        return results.to_prompt(self._max_tokens)
 
 
 class Call:
