@@ -80,6 +80,30 @@ class NothingFusedError(InvalidInputError):
     number = None
 
 
+class ExchangeFileError(InvalidInputError):
+    """A file to be imported is damaged, cut off, or was not written by `export_graph`."""
+
+    code = "MEMORY_EXCHANGE_FILE_INVALID"
+    number = None
+
+
+class ExchangeVersionError(ExchangeFileError):
+    """A file to be imported has a format that only a newer version of this library reads."""
+
+    code = "MEMORY_EXCHANGE_VERSION_UNKNOWN"
+
+
+class ExchangeConflictError(InvalidInputError):
+    """Ids that are to be imported exist already, as something else; `count` tells how many."""
+
+    code = "MEMORY_EXCHANGE_CONFLICT"
+    number = None
+
+    def __init__(self, message: str, *, count: int) -> None:
+        super().__init__(message)
+        self.count = count
+
+
 class SetupError(JiuwenMemoryError):
     """The memory was put together without something it needs."""
 

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, get_args
 
-from jiuwen_memory.errors import (
-    EmbedderNotFoundError,
-    LanguageError,
-    ModelNotFoundError,
-)
+from jiuwen_memory.errors import LanguageError, ModelNotFoundError
 from jiuwen_memory.foundation.langchain_embedding import (
     LangChainEmbedding,
     LangChainEmbeddings,
@@ -44,7 +40,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchS
 from jiuwen_memory.memory_core.graph.graph_memory.searching.names import NameShares
 from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import STRATEGIES
 from jiuwen_memory.memory_core.graph.graph_memory.searching.vectors import QueryVectors
-from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, attached_embedder
 
 
 @dataclass(frozen=True)
@@ -145,6 +141,17 @@ class MemoryCore:
         await self.close()
 
     @asynccontextmanager
+    async def hold(self, user_id: str) -> AsyncIterator[Lease]:
+        """Hold a user's lock, for what reads or writes much of their graph; interrupted writes are finished first.
+
+        Only if there are any, an embedder is needed.
+        """
+        async with self._locks.hold(self._store.identity, user_id) as lease:
+            if user_id in await self._store.journal.unfinished(user_id):
+                await replay_journal(user_id, store=self._store, embedder=self._embedder())
+            yield lease
+
+    @asynccontextmanager
     async def _hold(self, user_id: str, embedder: Embedder) -> AsyncIterator[Hold]:
         """Hold the user's lock, with everything an interrupted writer left finished."""
         async with self._locks.hold(self._store.identity, user_id) as lease:
@@ -152,15 +159,7 @@ class MemoryCore:
             yield Hold(lease, embedder, replay.finished, replay.pending)
 
     def _embedder(self) -> Embedder:
-        model = self._store.embedder
-        if model is None:
-            raise EmbedderNotFoundError("No embedding model is attached; call attach_embedder(...) first.")
-        return Embedder(
-            model,
-            dimension=self.config.embed_dim,
-            tries=self.config.request_max_retries,
-            batch_size=self.config.embed_batch_size,
-        )
+        return attached_embedder(self._store)
 
     def _model(self) -> ChatModel:
         if self.llm_client is None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from jiuwen_memory.errors import EmbeddingCallError, InvalidInputError
+from jiuwen_memory.errors import EmbedderNotFoundError, EmbeddingCallError, InvalidInputError
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import GraphStore
@@ -72,6 +72,23 @@ class Embedder:
             return [parse_vector(vector, self.dimension) for vector in vectors]
         except InvalidInputError as error:
             raise EmbeddingCallError(f"{what} gave a vector that cannot be used: {error.message}") from error
+
+
+def attached_embedder(store: GraphStore) -> Embedder:
+    """Return the embedding model that is attached to a store, as the memory uses it.
+
+    Raises:
+        EmbedderNotFoundError: there is none.
+    """
+    if store.embedder is None:
+        raise EmbedderNotFoundError("No embedding model is attached; call attach_embedder(...) first.")
+    config = store.config
+    return Embedder(
+        store.embedder,
+        dimension=config.embed_dim,
+        tries=config.request_max_retries,
+        batch_size=config.embed_batch_size,
+    )
 
 
 def parse_vector(vector: object, dimension: int) -> Vector:
