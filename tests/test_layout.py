@@ -60,8 +60,10 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "mcp": ("jiuwen_memory.integrations.mcp",),
     "starlette": ("jiuwen_memory.integrations.mcp",),
     "uvicorn": ("jiuwen_memory.integrations.mcp",),
+    "networkx": ("jiuwen_memory.integrations.exchange.graphs",),
     "rustworkx": ("jiuwen_memory.memory_core.graph.graph_memory.searching.pagerank",),
     "pandas": ("jiuwen_memory.memory_core.graph.graph_memory.triples",),
+    "pyarrow": ("jiuwen_memory.integrations.exchange.tables",),
 }
 
 LATE = {
@@ -70,10 +72,12 @@ LATE = {
     "langchain_core",
     "lunar_python",
     "milvus_lite",
+    "networkx",
     "numpy",
     "onnxruntime",
     "openai",
     "pandas",
+    "pyarrow",
     "pymilvus",
     "redis",
     "rustworkx",
@@ -286,7 +290,7 @@ def imported_libraries(folder: Path) -> set[str]:
 
 
 def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
-    extras = {"graph", "local", "mcp", "pandas", "redis", "tiktoken"}
+    extras = {"graph", "local", "mcp", "networkx", "pandas", "redis", "tiktoken"}
 
     assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras=extras)
 

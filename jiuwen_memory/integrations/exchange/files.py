@@ -1,0 +1,89 @@
+"""Files that appear whole or not at all, and files that are read twice. Touches the file system.
+
+A path that ends in `.gz` is compressed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+from uuid import uuid4
+
+from jiuwen_memory.errors import InvalidInputError
+
+Place = str | Path | BinaryIO
+
+
+@contextmanager
+def new_file(place: Place) -> Iterator[BinaryIO]:
+    """Lend a binary file to write to; a path gets it when the body has ended well, and keeps what it had otherwise.
+
+    Raises:
+        InvalidInputError: it cannot be written there.
+    """
+    if not isinstance(place, str | Path):
+        _refuse_text(place, how="wb")
+        yield place
+        return
+    with new_path(place) as unfinished, ExitStack() as opened:
+        file: BinaryIO = opened.enter_context(unfinished.open("wb"))
+        if Path(place).suffix == ".gz":
+            # Without a name and a time in it, equal graphs give equal files.
+            file = cast(BinaryIO, opened.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
+        yield file
+
+
+@contextmanager
+def new_path(place: str | Path) -> Iterator[Path]:
+    """Lend a path beside the wanted one, which takes its place when the body has ended well.
+
+    Raises:
+        InvalidInputError: it cannot be written there.
+    """
+    path = Path(place).expanduser()
+    # The suffix stays last: it tells some writers what to write.
+    unfinished = path.with_name(f".{path.stem}.{uuid4().hex[:8]}{path.suffix}")
+    try:
+        unfinished.touch()
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be written ({error}); give a path in a folder that exists.") from error
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+
+
+@contextmanager
+def stored_file(place: Place) -> Iterator[BinaryIO]:
+    """Lend a binary file to read from, at its beginning; a file object must be seekable, and stays open.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
+    if not isinstance(place, str | Path):
+        _refuse_text(place, how="rb")
+        if not place.seekable():
+            raise InvalidInputError("The file cannot be read twice, which checking it first needs; give a path.")
+        place.seek(0)
+        yield place
+        return
+    path = Path(place).expanduser()
+    with ExitStack() as opened:
+        try:
+            file: BinaryIO = opened.enter_context(path.open("rb"))
+        except OSError as error:
+            raise InvalidInputError(f"{path} cannot be read ({error}); give the path of a file.") from error
+        if path.suffix == ".gz":
+            file = cast(BinaryIO, opened.enter_context(gzip.GzipFile(fileobj=file)))
+        yield file
+
+
+def _refuse_text(place: object, *, how: str) -> None:
+    if isinstance(place, io.TextIOBase) or not hasattr(place, "read" if how == "rb" else "write"):
+        raise InvalidInputError(f"A {type(place).__name__} was given; give a path, or a file opened with {how!r}.")
