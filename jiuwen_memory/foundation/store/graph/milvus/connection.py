@@ -124,10 +124,16 @@ def _stop_server(path: str) -> None:
 
 
 class MilvusConnection:
-    """Opens on first use, in a thread, and then calls `prepare` with the client and whether Milvus Lite answers."""
+    """Opens on first use, in a thread, and then calls `prepare` with the client and whether Milvus Lite answers.
 
-    def __init__(self, config: GraphConfig, *, prepare: Callable[[Client, bool], None]) -> None:
+    With `must_exist`, a path or a database that is not there is an error, and is not made.
+    """
+
+    def __init__(
+        self, config: GraphConfig, *, prepare: Callable[[Client, bool], None], must_exist: bool = False
+    ) -> None:
         self.config = config
+        self._must_exist = must_exist
         self._is_server = is_server(config.uri)
         self._path = "" if self._is_server else str(Path(config.uri).expanduser().absolute())
         self._prepare = prepare
@@ -197,6 +203,8 @@ class MilvusConnection:
         config = self.config
         with ExitStack() as opened:
             path = None if self._is_server else self.place
+            if path and self._must_exist and not Path(path).exists():
+                raise StoreUnavailableError(f"There is no store at {path}; give the path it was made with.")
             place = self._enter(opened, path=path) if path else None
             client = MilvusClient(
                 place.uri if place else config.uri,
@@ -224,6 +232,10 @@ class MilvusConnection:
         if not name:
             return
         if name not in client.list_databases(timeout=timeout):
+            if self._must_exist:
+                raise StoreUnavailableError(
+                    f"{self.config.uri} has no database {name!r}; give the name it was made with."
+                )
             client.create_database(name, timeout=timeout)
         client.use_database(name, timeout=timeout)
 
