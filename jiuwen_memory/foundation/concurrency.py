@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -62,8 +63,12 @@ async def beside(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 async def off_loop(executor: Executor | None, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a blocking function in a thread, so that the event loop goes on; `None` means the loop's own executor."""
-    return await asyncio.get_running_loop().run_in_executor(executor, partial(function, *args, **kwargs))
+    """Call a blocking function in a thread, so that the event loop goes on; `None` means the loop's own executor.
+
+    It runs in a copy of the caller's context, so that its spans are below the caller's.
+    """
+    call = partial(copy_context().run, function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(executor, call)
 
 
 async def shielded(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from jiuwen_memory.errors import InvalidInputError, LockLostError, LockServiceError, MissingExtraError, SetupError
 from jiuwen_memory.foundation.concurrency import beside, shielded
+from jiuwen_memory.foundation.hiding import hashed
 from jiuwen_memory.foundation.locks import DEFAULT_WAIT, InProcessLocks, Lease, waited_in_vain
 
 if TYPE_CHECKING:
@@ -171,10 +172,12 @@ class RedisLease:
             try:
                 await self.confirm()
             except LockLostError:
-                logger.warning("The lock of user %r was lost while it was held.", self._user_id)
+                logger.warning("The lock of user %s was lost while it was held.", hashed(self._user_id))
                 return
             except LockServiceError as error:
-                logger.warning("The lock of user %r could not be renewed yet: %s", self._user_id, error.__cause__)
+                logger.warning(
+                    "The lock of user %s could not be renewed yet: %s", hashed(self._user_id), error.__cause__
+                )
                 pause = self._seconds / 10
             else:
                 pause = self._seconds / 3
@@ -188,7 +191,9 @@ class RedisLease:
             # Never taken, or lost, which has been told.
             return
         except RedisError as error:
-            logger.warning("The lock of user %r could not be released; its lease ends it: %s", self._user_id, error)
+            logger.warning(
+                "The lock of user %s could not be released; its lease ends it: %s", hashed(self._user_id), error
+            )
 
 
 def _check_source(source: object) -> None:

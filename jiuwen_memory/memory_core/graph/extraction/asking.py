@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jiuwen_memory.errors import LLMAnswerError, LLMBudgetError, LLMCallError
 from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.model_spans import model_span, tell_content, tell_tokens
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.text import clean_text, estimate_tokens
 from jiuwen_memory.memory_core.config.graph import Language
@@ -265,7 +266,7 @@ class Asker:
             self.budget.spend_call(question, tokens=tokens)
             tries.left -= 1
             async with self._places:
-                return await self.model.invoke(messages=messages, **arguments)
+                return await self._invoke(question, messages, arguments)
 
         allowed = tries.left
         answer = await outcome_of(
@@ -281,15 +282,23 @@ class Asker:
             ) from answer
         return self._record(question, messages, answer)
 
+    async def _invoke(self, question: str, messages: Messages, arguments: Mapping[str, Any]) -> object:
+        with model_span("chat", self.model, {"question": question}, asked=arguments.get("model")) as told:
+            answer = await self.model.invoke(messages=messages, **arguments)
+            if told.is_told:
+                tell_tokens(told, _spent_tokens(messages, answer), is_estimate=_reported_tokens(answer) is None)
+                tell_content(told, messages, message_text(answer))
+        return answer
+
     def _record(self, question: str, messages: Messages, answer: object) -> str:
         text = message_text(answer)
-        spent = _reported_tokens(answer)
-        if spent is None:
-            spent = (sum(estimate_tokens(message["content"]) for message in messages), estimate_tokens(text))
+        spent = _spent_tokens(messages, answer)
         self.ledger.count_tokens(question, input_tokens=spent[0], output_tokens=spent[1])
         self.budget.spend_tokens(spent[1])
         if self.debug:
-            logger.info("Prompt %s\nInput: %s\nOutput: %s", question, messages, text)
+            logger.info(
+                "Prompt %s\nInput: %s\nOutput: %s", question, messages, text, extra={"memory_question": question}
+            )
         return text
 
 
@@ -309,6 +318,14 @@ def message_text(message: object) -> str:
 def _is_text_part(part: object) -> bool:
     """Tell the text of a message from its reasoning, images and tool calls."""
     return not isinstance(part, Mapping) or part.get("type", "text") in ("text", "output_text")
+
+
+def _spent_tokens(messages: Messages, answer: object) -> tuple[int, int]:
+    """Return input and output tokens: as reported, or estimated where nothing is."""
+    reported = _reported_tokens(answer)
+    if reported is not None:
+        return reported
+    return sum(estimate_tokens(message["content"]) for message in messages), estimate_tokens(message_text(answer))
 
 
 def _reported_tokens(message: object) -> tuple[int, int] | None:

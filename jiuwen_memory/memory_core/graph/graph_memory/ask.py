@@ -11,6 +11,7 @@ from jiuwen_memory.errors import LLMBudgetError
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
 from jiuwen_memory.foundation.text import cut_bytes
 from jiuwen_memory.foundation.timepoint import format_seconds
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.extraction import questions
 from jiuwen_memory.memory_core.graph.extraction.values import (
     Fact,
@@ -37,6 +38,7 @@ FACTS_PER_SUMMARY = 12
 FACTS_PER_FILTER = 60
 
 
+@traced
 async def ask_timezone(source: SourceText, services: Services) -> tzinfo | None:
     """Return the zone the text is spoken in, if it tells."""
     return await questions.ask_timezone(source, language=services.language, asker=services.asker)
@@ -65,6 +67,7 @@ def fitting(text: str, limit: int, *, what: str, services: Services) -> str:
     return cut
 
 
+@traced
 async def ask_entity_duplicates(source: SourceText, names: Names, services: Services) -> list[tuple[int, ...]]:
     """Return, for each case, the numbers of the stored entities that are the same."""
     if not names.cases:
@@ -89,6 +92,7 @@ async def within_budget(question: Coroutine[Any, Any, T], otherwise: T, *, lost:
         return otherwise
 
 
+@traced
 async def ask_summaries(
     source: SourceText,
     identity: Identity,
@@ -146,6 +150,7 @@ def _summary_case(
     )
 
 
+@traced
 async def ask_relation_verdicts(
     source: SourceText,
     relations: Sequence[Relation],
@@ -190,6 +195,7 @@ def _dated(relation: Relation) -> str:
     return f"{relation.qualified_text} ({since} – {until})" if since or until else relation.qualified_text
 
 
+@traced
 async def ask_relation_filter(
     merges: Sequence[Merge], rewired: Sequence[Sequence[Relation]], services: Services
 ) -> tuple[tuple[int, ...] | None, ...]:

@@ -8,9 +8,11 @@ from datetime import datetime
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, PartFailedError
 from jiuwen_memory.foundation.concurrency import together
+from jiuwen_memory.foundation.operations import operation
 from jiuwen_memory.foundation.store.graph.base import JournalEntry
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.config.graph import EpisodeType, SearchConfig
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
 from jiuwen_memory.memory_core.graph.extraction.ontology import Models, Ontology, make_ontology
@@ -24,6 +26,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.bulk import (
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import Origin, recall_scope
+from jiuwen_memory.memory_core.graph.graph_memory.figures import add_figures, search_figures
 from jiuwen_memory.memory_core.graph.graph_memory.identities import Identities
 from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
 from jiuwen_memory.memory_core.graph.graph_memory.pending import (
@@ -159,6 +162,7 @@ class GraphMemory(Identities):
         )
         return await self._add_item(item, self._embedder(), ontology)
 
+    @operation()
     async def add_memories(
         self, items: Iterable[MemoryItem], *, on_progress: OnProgress | None = None, users_at_once: int = 8
     ) -> BulkReport:
@@ -187,6 +191,7 @@ class GraphMemory(Identities):
             on_progress=on_progress,
         )
 
+    @operation(add_figures, name="add_memory", user=lambda memory, item, *rest: item.user_id)
     async def _add_item(self, item: MemoryItem, embedder: Embedder, ontology: Ontology) -> GraphMemUpdate:
         self._model()
         request = parse_request(
@@ -225,6 +230,7 @@ class GraphMemory(Identities):
         parse_user_id(user_id, self.config.db_storage_config)
         return [each for each in map(readable_pending, await self._waiting(user_id)) if each is not None]
 
+    @operation()
     async def resume(self, user_id: str | None = None) -> list[ResumedAdd]:
         """Do failed adds again, of one user or of all; one that fails again stays pending, the others go on."""
         results: list[ResumedAdd] = []
@@ -288,6 +294,7 @@ class GraphMemory(Identities):
             stored += [update.duplicate_of] if update.duplicate_of else _verbatim_ids(update)
         return total
 
+    @traced
     async def _add_part(
         self, part: AddRequest, services: Services, *, hold: Hold, settled: Sequence[str]
     ) -> GraphMemUpdate:
@@ -315,6 +322,7 @@ class GraphMemory(Identities):
         )
         return replace(update, warnings=[*part.warnings, *ledger.warnings, *update.warnings], usage=ledger.usage)
 
+    @operation(search_figures)
     async def search(
         self,
         query: str,

@@ -22,6 +22,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 )
 from jiuwen_memory.foundation.store.graph.graph_object import OBJECT_TYPES, BaseGraphObject, new_uuid, now
 from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
@@ -48,6 +49,7 @@ class WritePlan:
         return tuple(name for name in GRAPH_COLLECTIONS if self.upserts.get(name) or self.removals.get(name))
 
 
+@traced
 async def commit_update(
     update: GraphMemUpdate,
     user_id: str,
@@ -79,6 +81,7 @@ async def commit_update(
     return _without_vectors(update, plan)
 
 
+@traced
 async def commit_removals(
     update: GraphMemUpdate,
     user_id: str,
@@ -100,6 +103,7 @@ class Replay:
     pending: tuple[JournalEntry, ...]
 
 
+@traced
 async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder) -> Replay:
     """Finish this user's interrupted writes. Call it under the user's lock.
 

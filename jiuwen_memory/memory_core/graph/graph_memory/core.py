@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -22,6 +22,7 @@ from jiuwen_memory.foundation.ports import Embedding, Reranker
 from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
+from jiuwen_memory.foundation.tracing import span
 from jiuwen_memory.memory_core.config.graph import DEFAULT_STRATEGY, AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker, Budget, Ledger
 from jiuwen_memory.memory_core.graph.extraction.ontology import Models, OwnTypes, make_ontology
@@ -146,7 +147,7 @@ class MemoryCore:
 
         Only if there are any, an embedder is needed.
         """
-        async with self._locks.hold(self._store.identity, user_id) as lease:
+        async with self._locked(user_id) as lease:
             if user_id in await self._store.journal.unfinished(user_id):
                 await replay_journal(user_id, store=self._store, embedder=self._embedder())
             yield lease
@@ -154,9 +155,17 @@ class MemoryCore:
     @asynccontextmanager
     async def _hold(self, user_id: str, embedder: Embedder) -> AsyncIterator[Hold]:
         """Hold the user's lock, with everything an interrupted writer left finished."""
-        async with self._locks.hold(self._store.identity, user_id) as lease:
+        async with self._locked(user_id) as lease:
             replay = await replay_journal(user_id, store=self._store, embedder=embedder)
             yield Hold(lease, embedder, replay.finished, replay.pending)
+
+    @asynccontextmanager
+    async def _locked(self, user_id: str) -> AsyncIterator[Lease]:
+        """Hold the user's lock; in a trace the wait for it has a span of its own."""
+        async with AsyncExitStack() as held:
+            with span("wait for lock"):
+                lease = await held.enter_async_context(self._locks.hold(self._store.identity, user_id))
+            yield lease
 
     def _embedder(self) -> Embedder:
         return attached_embedder(self._store)

@@ -25,6 +25,7 @@ from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, E
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.foundation.timepoint import from_datetime
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction import questions
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
@@ -195,6 +196,7 @@ async def _commit(plan: Deletion, user_id: str, services: DeletionServices) -> D
     return plan.receipt
 
 
+@traced
 async def recall_graph(user_id: str, store: GraphStore) -> tuple[Graph, list[JournalEntry]]:
     """Return all rows of a user and their journal.
 
@@ -291,6 +293,7 @@ def _texts_behind(target: Gone, scene: Scene) -> Iterator[Residue]:
             yield Residue(EPISODE_COLLECTION, episode.uuid, "content", quoted[:EXCERPT])
 
 
+@traced
 async def ask_summaries(
     retold: Sequence[Retold], *, services: DeletionServices, with_texts: bool
 ) -> list[Summary | None]:

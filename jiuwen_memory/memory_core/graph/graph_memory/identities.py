@@ -11,6 +11,7 @@ from typing import Literal, overload
 
 from jiuwen_memory.errors import EntityNotFoundError, InvalidInputError, NothingFusedError
 from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.operations import operation
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation, now
 from jiuwen_memory.foundation.text import cut_bytes
@@ -88,6 +89,7 @@ class Identities(Growth):
         self, user_id: str, keep: str, *others: str, dry_run: bool, across_types: bool = False
     ) -> MergePreview | GraphMemUpdate: ...
 
+    @operation()
     async def merge(
         self, user_id: str, keep: str, *others: str, dry_run: bool = True, across_types: bool = False
     ) -> MergePreview | GraphMemUpdate:
@@ -111,7 +113,7 @@ class Identities(Growth):
         parse_user_id(user_id, self.config.db_storage_config)
         wanted = _Wanted(_parse_id(keep), tuple(_parse_id(each) for each in others), across_types)
         if dry_run:
-            async with self._locks.hold(self._store.identity, user_id):
+            async with self._locked(user_id):
                 graph, _ = await recall_graph(user_id, self._store)
             fusion = await off_loop(None, self._fusion, graph, wanted)
             return resolve_preview(fusion, graph, has_model=self.llm_client is not None)
@@ -120,6 +122,7 @@ class Identities(Growth):
             fusion = await off_loop(None, self._fusion, graph, wanted)
             return await _commit_fusion(fusion, user_id, self._deletion(hold))
 
+    @operation()
     async def unmerge(self, user_id: str, uuid: str) -> UnmergeReport:
         """Take an entity apart into those that were fused into it, by adding or by `merge`, as far as is recorded.
 

@@ -12,6 +12,7 @@ from datetime import tzinfo
 from functools import partial
 from typing import Any, Final
 
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.config.graph import Extraction
 from jiuwen_memory.memory_core.graph.extraction import questions
 from jiuwen_memory.memory_core.graph.extraction.questions.statements import Way
@@ -35,6 +36,7 @@ class Method:
     ask_zone: AskZone = ask_timezone
 
 
+@traced
 async def _ask_entities(source: SourceText, services: Services) -> Reading:
     language = services.strategy.question_language("entity", services.language)
     question = questions.ask_entities(
@@ -48,6 +50,7 @@ async def _ask_entities(source: SourceText, services: Services) -> Reading:
     return _fitting_reading(Reading(tuple(found)), services)
 
 
+@traced
 async def _ask_relations(
     source: SourceText, mentions: Sequence[Mention], reading: Reading, services: Services
 ) -> list[Fact]:
@@ -66,6 +69,7 @@ async def _ask_relations(
     return [fitting_fact(each, services) for each in found]
 
 
+@traced
 async def _ask_statements(source: SourceText, services: Services, *, way: Way) -> Reading:
     question = questions.ask_statements(
         way,
@@ -85,6 +89,7 @@ async def _stated_at_once(
     return [fitting_fact(each, services) for each in resolve_facts(reading, mentions)]
 
 
+@traced
 async def _ask_gists(source: SourceText, services: Services) -> Reading:
     language = services.strategy.question_language("relation", services.language)
     question = questions.ask_gists(source, ontology=services.ontology, language=language, asker=services.asker)
@@ -92,6 +97,7 @@ async def _ask_gists(source: SourceText, services: Services) -> Reading:
     return _fitting_reading(found, services)
 
 
+@traced
 async def _ask_gist_facts(
     source: SourceText, mentions: Sequence[Mention], reading: Reading, services: Services
 ) -> list[Fact]:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jiuwen_memory.errors import EmbeddingCallError, JiuwenMemoryError, JournalError, LLMCallError, StoreError
+from jiuwen_memory.foundation.hiding import hashed
 from jiuwen_memory.foundation.store.graph.base import Journal, JournalEntry
 from jiuwen_memory.foundation.store.graph.graph_object import new_uuid, now
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
@@ -107,7 +108,7 @@ async def commit_pending(
     try:
         await journal.put(entry)
     except StoreError as error:
-        logger.error("A failed add could not be kept: %s", error)
+        logger.error("A failed add of user %s could not be kept: %s", hashed(entry.user_id), error)
         failure.add_note(f"The input could not be kept for resume() either: {error}")
 
 
@@ -149,6 +150,6 @@ def readable_pending(entry: JournalEntry) -> PendingAdd | None:
     """Return a journal entry as the add it keeps, or None, with a line in the log, if it cannot be read."""
     try:
         return parse_pending(entry)
-    except JournalError as error:
-        logger.error("%s", error)
+    except JournalError:
+        logger.error("The pending add %s of user %s cannot be read.", entry.plan_id, hashed(entry.user_id))
         return None

@@ -20,6 +20,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lt, lte, ne
 from jiuwen_memory.foundation.text import normalise_name, query_tokens
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.extraction.values import Mention
 from jiuwen_memory.memory_core.graph.graph_memory.periods import LooseEnds
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
@@ -50,6 +51,7 @@ EPISODE_POOL = 20
 EPISODE_LIMIT = 1000
 
 
+@traced
 async def recall_repeat(request: AddRequest, services: Services) -> Episode | None:
     """Return the stored episode this part repeats, if there is a time or a key to recognise it by.
 
@@ -75,6 +77,7 @@ async def recall_repeat(request: AddRequest, services: Services) -> Episode | No
     return _of_type(found, Episode)[0] if found else None
 
 
+@traced
 async def recall_episodes(request: AddRequest, services: Services) -> History:
     """Return the earlier episodes that a reader of the new text should know."""
     (vector,) = await services.embedder.embed_documents([request.text])
@@ -98,6 +101,7 @@ async def recall_episodes(request: AddRequest, services: Services) -> History:
     return History(tuple(_of_type(good, Episode)), vector)
 
 
+@traced
 async def recall_entities(mentions: Sequence[Mention], request: AddRequest, services: Services) -> KnownEntities:
     """Return the stored entities that the mentions may mean: one scalar query, then one search for all the rest."""
     if not mentions:
@@ -183,6 +187,7 @@ async def _entities_like(
     return similar
 
 
+@traced
 async def recall_relations(
     new: Sequence[Relation], identity: Identity, *, request: AddRequest, services: Services
 ) -> KnownRelations:
@@ -374,6 +379,7 @@ def _of_type(objects: Sequence[BaseGraphObject], kind: type[Object]) -> list[Obj
     return [each for each in objects if isinstance(each, kind)]
 
 
+@traced
 async def recall_loose_ends(draft: Draft, user_id: str, store: GraphStore) -> LooseEnds:
     """Return what refers to facts that the draft folds, drops, parts or dates anew; most texts do none of that."""
     disturbed = draft.disturbed()
@@ -403,6 +409,7 @@ async def _relations_where(
     return tuple(_of_type(found, Relation))
 
 
+@traced
 async def recall_taken(update: GraphMemUpdate, services: Services) -> frozenset[str]:
     """Return ids of new objects that the store holds already, whoever's they are: writing them would replace a row."""
     added: dict[str, Sequence[BaseGraphObject]] = {

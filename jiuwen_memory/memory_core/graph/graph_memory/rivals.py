@@ -8,6 +8,7 @@ from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, OPEN_END, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
 from jiuwen_memory.foundation.store.query import eq, filter_user, in_list, lt
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.change import Judged, Rivals
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 
@@ -15,6 +16,7 @@ RIVAL_LIMIT = 200
 """Replaced facts read beside those that a text tells again."""
 
 
+@traced
 async def recall_rivals(judged: Sequence[Judged], user_id: str, services: Services) -> Rivals:
     """Return what replaced the facts a text touches, what they replaced, and when each of all these was told.
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from jiuwen_memory.errors import EmbedderNotFoundError, EmbeddingCallError, InvalidInputError
+from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import GraphStore
@@ -62,7 +63,11 @@ class Embedder:
         return (await self._tried(call, what="Embedding the query", count=1))[0]
 
     async def _tried(self, call: Callable[[], Awaitable[list[Vector]]], *, what: str, count: int) -> list[Vector]:
-        vectors = await outcome_of(retrying(call, tries=self.tries, what=what.lower()))
+        async def traced_call() -> list[Vector]:
+            with model_span("embeddings", self.model, {"texts": count}):
+                return await call()
+
+        vectors = await outcome_of(retrying(traced_call, tries=self.tries, what=what.lower()))
         if isinstance(vectors, Exception):
             raise EmbeddingCallError(f"{what} failed: {vectors}. Nothing was written; check the embedder.") from vectors
         if not isinstance(vectors, Sequence) or len(vectors) != count:

@@ -16,6 +16,7 @@ from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, G
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
 from jiuwen_memory.foundation.store.query import QueryExpr, eq, filter_user, gt, in_list, lte, ne
 from jiuwen_memory.foundation.timepoint import format_seconds
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
@@ -36,6 +37,7 @@ class Spine:
     links: tuple[Relation, ...] = ()
 
 
+@traced
 async def recall_spine(request: AddRequest, services: Services) -> Spine:
     """Return what a new episode stands between in its session; nothing if no spine is wanted."""
     if not (services.strategy.temporal_spine and request.session_id):

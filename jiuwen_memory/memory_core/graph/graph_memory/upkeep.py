@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
+from jiuwen_memory.foundation.operations import operation
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport, check_graph, recall_users
@@ -21,6 +22,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.evidence import (
     recall_timeline,
     recall_triples,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.figures import deletion_figures
 from jiuwen_memory.memory_core.graph.graph_memory.forget import (
     DeletionServices,
     delete_before,
@@ -76,6 +78,7 @@ class Upkeep(MemoryCore):
             for each in await self._store.query(collection, user=user, ids=ids):
                 yield each
 
+    @operation()
     async def triples(
         self,
         user_id: str,
@@ -108,6 +111,7 @@ class Upkeep(MemoryCore):
         embedder = self._embedder() if fuzzy and self._store.embedder else None
         return await recall_triples(question, user=user, store=self._store, embedder=embedder)
 
+    @operation()
     async def timeline(
         self,
         user_id: str,
@@ -127,6 +131,7 @@ class Upkeep(MemoryCore):
         origin = Origin(source, session_id)
         return await recall_timeline(Span(since, until), origin, user=user, store=self._store, gist=gist)
 
+    @operation()
     async def recover(self, user_id: str | None = None) -> RecoveryReport:
         """Finish interrupted writes of one user, or of everyone, and tell what was done.
 
@@ -143,6 +148,7 @@ class Upkeep(MemoryCore):
                 report.failed[user] = error
         return report
 
+    @operation()
     async def check(self, user_id: str | None = None, *, repair: bool = False) -> CheckReport:
         """Look for everything that does not add up in the graph of one user, or of everyone; `repair` mends it.
 
@@ -150,7 +156,7 @@ class Upkeep(MemoryCore):
         """
         report = CheckReport()
         for user in await self._users(user_id):
-            async with self._locks.hold(self._store.identity, user) as lease:
+            async with self._locked(user) as lease:
                 report += await check_graph(
                     store=self._store,
                     embedder=self._embedder() if self._store.embedder or repair else None,
@@ -160,6 +166,7 @@ class Upkeep(MemoryCore):
                 )
         return report
 
+    @operation(deletion_figures)
     async def delete_episode(self, user_id: str, uuid: str, *, whole_group: bool = False) -> DeletionReceipt:
         """Forget one episode, and everything that rests on it alone; `whole_group` takes in all parts of its input.
 
@@ -172,18 +179,21 @@ class Upkeep(MemoryCore):
                 parse_ids(uuid), user_id=user_id, services=self._deletion(hold), whole_group=whole_group
             )
 
+    @operation(deletion_figures)
     async def delete_entity(self, user_id: str, uuid: str) -> DeletionReceipt:
         """Forget one entity and its relations; texts that name it stay, and are listed as residue."""
         parse_user_id(user_id, self.config.db_storage_config)
         async with self._hold(user_id, self._embedder()) as hold:
             return await delete_entities(parse_ids(uuid), user_id=user_id, services=self._deletion(hold))
 
+    @operation(deletion_figures)
     async def delete_relation(self, user_id: str, uuid: str) -> DeletionReceipt:
         """Forget one fact; what it had superseded holds again. Texts that state it are listed as residue."""
         parse_user_id(user_id, self.config.db_storage_config)
         async with self._hold(user_id, self._embedder()) as hold:
             return await delete_relations(parse_ids(uuid), user_id=user_id, services=self._deletion(hold))
 
+    @operation(deletion_figures)
     async def delete_before(self, user_id: str, time: datetime) -> DeletionReceipt:
         """Forget all episodes that speak from before a moment (without a zone it is UTC)."""
         parse_user_id(user_id, self.config.db_storage_config)
@@ -192,10 +202,11 @@ class Upkeep(MemoryCore):
         async with self._hold(user_id, self._embedder()) as hold:
             return await delete_before(time, user_id=user_id, services=self._deletion(hold))
 
+    @operation(deletion_figures)
     async def delete_user(self, user_id: str) -> DeletionReceipt:
         """Forget everything of a user: every row, and everything in the journal. No embedder is needed."""
         parse_user_id(user_id, self.config.db_storage_config)
-        async with self._locks.hold(self._store.identity, user_id) as lease:
+        async with self._locked(user_id) as lease:
             return await delete_user(user_id, store=self._store, confirm=lease.confirm)
 
     async def _users(self, user_id: str | None) -> list[str]:

@@ -19,6 +19,8 @@ from jiuwen_memory.errors import StoreError, StoreParameterError, StoreUnavailab
 from jiuwen_memory.foundation.concurrency import off_loop
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.milvus.failures import reported_as, take_logged_cause
+from jiuwen_memory.foundation.store.graph.milvus.watching import watched
+from jiuwen_memory.foundation.tracing import span
 
 T = TypeVar("T")
 Client = Any
@@ -189,12 +191,13 @@ class MilvusConnection:
 
     def _call(self, doing: str, function: Callable[[Client], T]) -> T:
         with reported_as(doing, self.config):
-            return function(self._connected())
+            return function(watched(self._connected(), self.config.name))
 
     def _connected(self) -> Client:
         with self._guard:
             if self._client is None:
-                self._client = self._connect()
+                with span("open store"):
+                    self._client = self._connect()
             return self._client
 
     def _connect(self) -> Client:
@@ -217,7 +220,7 @@ class MilvusConnection:
                 place = self._enter(opened, path=None)
             with place.preparing if place else threading.Lock():
                 self._choose_database(client)
-                self._prepare(client, place is not None)
+                self._prepare(watched(client, config.name), place is not None)
             self._writer = place.writer if place else None
             self._resources = opened.pop_all()
         return client

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.result_ranking import Channel, Routes
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, ChannelHit, Pool
 
 
+@traced
 async def recall_pool(request: SearchRequest, *, store: GraphStore) -> Pool:
     """Return what the channels found, fused as the request's ranking says, best first."""
     rank = request.config.rank_config

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from operator import mul
 
 from jiuwen_memory.foundation.store.graph.base import GraphStore, Hit
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.config.graph import DiversityConfig
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 
 Vectors = Sequence[Sequence[float] | None]
 
 
+@traced
 async def recall_diverse(request: SearchRequest, hits: Sequence[Hit], *, store: GraphStore) -> list[Hit]:
     """Return the `top_k` hits that are good and unlike each other, in the order that they had.
 

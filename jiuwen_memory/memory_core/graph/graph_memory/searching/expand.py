@@ -11,6 +11,7 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
 from jiuwen_memory.foundation.store.query import QueryExpr, eq, in_list
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, as_pool, ranked
 
@@ -28,6 +29,7 @@ class Nomination:
     reached: Reached
 
 
+@traced
 async def recall_neighbours(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
     """Return the pool with what is linked to its good hits, `bfs_k` per hop, as far as it fulfils the filter.
 

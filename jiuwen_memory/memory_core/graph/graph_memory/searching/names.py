@@ -16,6 +16,7 @@ from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EP
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode
 from jiuwen_memory.foundation.store.query import filter_user
 from jiuwen_memory.foundation.text import is_cjk
+from jiuwen_memory.foundation.tracing import traced
 
 SAMPLE: Final = 300
 """Episodes in which names are counted; shares need no more."""
@@ -60,6 +61,7 @@ class NameShares:
         return known
 
 
+@traced
 async def recall_names(users: tuple[str, ...], *, store: GraphStore) -> tuple[KnownName, ...] | None:
     """Return names with the share of a sample of episodes that they are in, or None for too few episodes to tell."""
     user = filter_user(users)

@@ -17,6 +17,7 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.foundation.store.query import QueryExpr, eq, in_list
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, Trail, as_pool, ranked
 
@@ -48,6 +49,7 @@ class Neighbourhood:
             self.reached[other] = Reached(one, kind, forward, relation=relation)
 
 
+@traced
 async def recall_associations(
     requests: Sequence[SearchRequest], pools: Sequence[Pool], *, store: GraphStore
 ) -> tuple[list[Pool], Trail]:

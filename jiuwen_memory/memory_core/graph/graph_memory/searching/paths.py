@@ -15,6 +15,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
 from jiuwen_memory.foundation.store.query import QueryExpr
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Reached, Trail
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import Path, PathNode, PathStep
 
@@ -23,6 +24,7 @@ LONGEST: Final = 8
 """Steps a path may have; a longer one would be a circle."""
 
 
+@traced
 async def recall_paths(
     results: Sequence[Candidate],
     *,

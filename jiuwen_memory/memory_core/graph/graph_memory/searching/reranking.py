@@ -6,13 +6,16 @@ import math
 from collections.abc import Sequence
 
 from jiuwen_memory.errors import LLMAnswerError, RerankServiceError, SetupError
+from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import Hit
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 
 
+@traced
 async def ask_reranker(
     request: SearchRequest, hits: Sequence[Hit], *, reranker: Reranker | None, tries: int
 ) -> list[Hit]:
@@ -34,7 +37,8 @@ async def ask_reranker(
     attached = reranker
 
     async def call() -> list[float]:
-        return await attached.rerank(request.text, documents, language=request.config.language)
+        with model_span("rerank", attached, {"texts": len(documents)}):
+            return await attached.rerank(request.text, documents, language=request.config.language)
 
     scores = await outcome_of(retrying(call, tries=tries, what="reranking"))
     if isinstance(scores, LLMAnswerError):

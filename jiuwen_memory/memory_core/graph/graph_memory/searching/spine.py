@@ -12,6 +12,7 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
 from jiuwen_memory.foundation.store.query import chain_filters, eq, in_list
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, as_pool, ranked
 
@@ -31,6 +32,7 @@ class _Support:
     reached: Reached
 
 
+@traced
 async def recall_spine(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
     """Return the pool with each episode supported by the good ones around it; episodes that no channel found may join.
 

@@ -12,6 +12,7 @@ from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
 from jiuwen_memory.foundation.store.query import eq, in_list
+from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, as_pool, ranked
 
@@ -23,6 +24,7 @@ Edges = Mapping[tuple[str, str], float]
 """Pairs of candidates with the prior of what links them, each pair once."""
 
 
+@traced
 async def recall_support(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
     """Return the pool with support propagated among its best candidates; nothing joins.
 
