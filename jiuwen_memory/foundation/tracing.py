@@ -117,10 +117,10 @@ class _State:
 
     def sink(self) -> _Sink | None:
         settings = self.settings
-        if not settings.enabled:
+        if "opentelemetry" not in sys.modules or not settings.enabled:
             return None
-        tracers = settings.tracer_provider or _provider_of_process("trace", "get_tracer_provider")
-        meters = settings.meter_provider or _provider_of_process("metrics", "get_meter_provider")
+        tracers = settings.tracer_provider or _provider_of_process("opentelemetry.trace", "get_tracer_provider")
+        meters = settings.meter_provider or _provider_of_process("opentelemetry.metrics", "get_meter_provider")
         if tracers is None and meters is None:
             return None
         sink = self._sink
@@ -130,14 +130,13 @@ class _State:
         return sink
 
 
-def _provider_of_process(module: str, getter: str) -> Any:
+def _provider_of_process(api: str, getter: str) -> Any:
     """Return the provider that an SDK set, or None: what the API itself puts in its place does nothing."""
-    api = sys.modules.get(f"opentelemetry.{module}")
-    get = getattr(api, getter, None)
+    get = getattr(sys.modules.get(api), getter, None)
     if get is None:
         return None
     provider = get()
-    return None if type(provider).__module__.startswith(f"opentelemetry.{module}") else provider
+    return None if type(provider).__module__.startswith(api) else provider
 
 
 _state = _State()
