@@ -80,6 +80,17 @@ lock: $(BIN)/python ## write constraints.txt anew, with the newest releases that
 	    --custom-compile-command 'make lock' --all-extras --output-file constraints.txt pyproject.toml
 	@echo "constraints.txt: $$(grep -c == constraints.txt) releases"
 
+VENDOR := jiuwen_memory/viewer/static/vendor
+.PHONY: viewer-libraries
+viewer-libraries: ## fetch the viewer's JavaScript anew, in the releases of its package.json (needs npm)
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	cp $(VENDOR)/package.json "$$folder"; \
+	npm install --prefix "$$folder" --ignore-scripts --no-audit --no-fund --no-package-lock --silent; \
+	for name in cytoscape d3-dispatch d3-force d3-quadtree d3-timer; do \
+	    install -m 644 "$$folder/node_modules/$$name/dist/$$name.min.js" $(VENDOR)/; \
+	    install -m 644 "$$folder/node_modules/$$name/LICENSE" $(VENDOR)/$$name.LICENSE; \
+	done
+
 .PHONY: test-latest
 test-latest: $(BIN)/python ## run the tests against the newest releases, in a venv of their own
 	$(BIN)/python -m venv --clear .venv-latest

@@ -29,8 +29,14 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("jiuwen_memory.retrieval",),
     ("jiuwen_memory.memory_core.config",),
     ("jiuwen_memory.memory_core.graph.extraction",),
-    ("jiuwen_memory.memory_core", "jiuwen_memory.memory_core.graph", "jiuwen_memory.memory_core.graph.graph_memory"),
-    ("jiuwen_memory.cli", "jiuwen_memory.integrations", "jiuwen_memory.testing", "jiuwen_memory.viewer"),
+    (
+        "jiuwen_memory.memory_core",
+        "jiuwen_memory.memory_core.graph",
+        "jiuwen_memory.memory_core.graph.graph_memory",
+        # Beside the memory, not above it, for `GraphMemory.to_html` writes its page.
+        "jiuwen_memory.viewer",
+    ),
+    ("jiuwen_memory.cli", "jiuwen_memory.integrations", "jiuwen_memory.testing"),
     ("jiuwen_memory",),
 )
 

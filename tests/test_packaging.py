@@ -1,4 +1,4 @@
-"""The prompts are found from a wheel, from an sdist and from an editable install, and the package is marked as typed.
+"""Prompts and the viewer's files are found from a wheel, an sdist and an editable install; the package is typed.
 
 Builds in a copy of the source tree and installs into virtual environments under a temporary folder, without an index.
 """
@@ -19,14 +19,16 @@ PROMPTS = sorted(path.stem for path in (ROOT / "prompts" / "en").glob("*.md"))
 
 pytestmark = pytest.mark.slow
 
-# Loads every prompt and prints where the package lies.
+# Puts a page of the viewer together, loads every prompt and prints where the package lies.
 PROBE = """
 import sys
 from pathlib import Path
 
 import jiuwen_memory
 from jiuwen_memory.memory_core.graph.extraction.prompts import PromptLibrary
+from jiuwen_memory.viewer.page import render_page
 
+assert "</html>" in render_page({}, title="", language="en")
 library = PromptLibrary()
 for name in sys.argv[1:]:
     for language in ("en", "cn"):
@@ -70,7 +72,7 @@ def python(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist", "editable"])
-def test_the_prompts_are_found(kind: str, checkout: Path, python: Path, tmp_path: Path) -> None:
+def test_the_prompts_and_the_viewer_are_found(kind: str, checkout: Path, python: Path, tmp_path: Path) -> None:
     [wheel], [sdist] = checkout.glob("dist/*.whl"), checkout.glob("dist/*.tar.gz")
     source = {"wheel": wheel, "sdist": sdist, "editable": checkout}[kind]
     options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed"]

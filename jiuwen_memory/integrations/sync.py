@@ -162,4 +162,5 @@ class SyncGraphMemory:
     stats = _blocking(GraphMemory.stats)
     synonyms = _blocking(GraphMemory.synonyms)
     timeline = _blocking(GraphMemory.timeline)
+    to_html = _blocking(GraphMemory.to_html)
     triples = _blocking(GraphMemory.triples)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
 from jiuwen_memory.foundation.operations import operation
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.graph_memory.audit import CheckReport, check_graph, recall_users
 from jiuwen_memory.memory_core.graph.graph_memory.core import Hold, MemoryCore
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import (
@@ -34,6 +36,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.forget import (
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
 from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_ids, parse_user_id, parse_user_ids
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triples
+from jiuwen_memory.viewer.writing import MAX_ENTITIES, ViewerPage, to_html
 
 PAGE = 200
 
@@ -130,6 +133,29 @@ class Upkeep(MemoryCore):
         user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
         origin = Origin(source, session_id)
         return await recall_timeline(Span(since, until), origin, user=user, store=self._store, gist=gist)
+
+    async def to_html(
+        self,
+        path: str | Path,
+        user_id: str,
+        *,
+        language: Language | None = None,
+        title: str | None = None,
+        source: str | None = None,
+        session_id: str | None = None,
+        max_entities: int = MAX_ENTITIES,
+    ) -> ViewerPage:
+        """Write a user's graph as one HTML page to explore in a browser; `jiuwen_memory.viewer.to_html` says how."""
+        return await to_html(
+            self,
+            path,
+            user_id,
+            language=language,
+            title=title,
+            source=source,
+            session_id=session_id,
+            max_entities=max_entities,
+        )
 
     @operation()
     async def recover(self, user_id: str | None = None) -> RecoveryReport:
