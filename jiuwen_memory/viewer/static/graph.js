@@ -42,7 +42,7 @@ function arrange(tell, finish) {
   const ticks = isLarge ? Math.round(Math.max(60, Math.min(140, 200_000 / nodes.length))) : 300;
   const force = d3
     .forceSimulation(nodes)
-    .force("links", d3.forceLink(edges.map((each) => ({ source: each.from, target: each.to }))).id((each) => each.id).distance(110))
+    .force("links", d3.forceLink(edges.map((each) => ({ source: each.from, target: each.to }))).id((each) => each.id).distance(isLarge ? 110 : 200))
     .force("apart", d3.forceManyBody().strength(-420).theta(isLarge ? 1.5 : 0.9).distanceMax(1500))
     .force("x", d3.forceX().strength(0.05))
     .force("y", d3.forceY().strength(0.07))
