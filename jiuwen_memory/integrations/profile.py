@@ -15,6 +15,7 @@ from jiuwen_memory.foundation import settings
 from jiuwen_memory.foundation.llm.model import Model
 from jiuwen_memory.foundation.llm.schema.config import ModelClientConfig, ModelRequestConfig
 from jiuwen_memory.foundation.locks import UserLocks
+from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.redis_locks import RedisUserLocks
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
@@ -129,31 +130,30 @@ def load_profile(path: Path | None = None) -> Profile:
 
 
 @asynccontextmanager
-async def open_memory(profile: Profile) -> AsyncIterator[GraphMemory]:
+async def open_memory(profile: Profile, *, with_model: bool = True) -> AsyncIterator[GraphMemory]:
     """Open the memory that a profile describes, with model, embedder and reranker; all are closed at the end.
 
-    An endpoint's embedder whose `dimension` is not given is asked for one vector to learn it.
+    An endpoint's embedder whose `dimension` is not given is asked for one vector to learn it. `with_model=False` leaves
+    the language model out, and then needs no key for it: what only reads does without.
 
     Raises:
         SetupError: the profile does not fit together; the message names the section.
     """
     async with AsyncExitStack() as stack:
-        embedder = _embedder(profile.embedding)
+        embedder = make_embedder(profile)
         await stack.enter_async_context(embedder)
         dimension = embedder.dimension or len(await embedder.embed_query("dimension"))
-        store = {"uri": _default_uri(profile), "embed_dim": dimension, "embedding_model": embedder, **profile.store}
-        model = await stack.enter_async_context(make_model(profile))
-        reranker = None
-        if profile.reranker is not None:
-            config = _checked(RerankerConfig, profile.reranker, what="[reranker]")
-            reranker = await stack.enter_async_context(APIReranker(config))
+        model = await stack.enter_async_context(make_model(profile)) if with_model else None
+        reranker = make_reranker(profile)
+        if reranker is not None:
+            await stack.enter_async_context(reranker)
         memory = GraphMemory(
-            _checked(GraphConfig, store, what="[store]"),
+            make_store_config(profile, dimension=dimension, embedder=embedder),
             model,
             reranker=reranker,
             extraction_strategy=_strategy(profile.strategy),
             language=profile.language,
-            locks=_locks(profile.locks),
+            locks=make_locks(profile),
             prompts=profile.prompts,
         )
         yield await stack.enter_async_context(memory)
@@ -172,7 +172,13 @@ def make_model(profile: Profile) -> Model:
     )
 
 
-def _embedder(section: EmbeddingSection) -> LocalEmbedding | OnnxEmbedding | APIEmbedding:
+def make_embedder(profile: Profile) -> LocalEmbedding | OnnxEmbedding | APIEmbedding:
+    """Return the profile's embedding model.
+
+    Raises:
+        SetupError: the section says something that cannot be, or the key is missing.
+    """
+    section = profile.embedding
     given = dict(section.model_extra or {})
     if section.kind == "api":
         return APIEmbedding(_checked(EmbeddingConfig, given, what="[embedding]"))
@@ -182,6 +188,32 @@ def _embedder(section: EmbeddingSection) -> LocalEmbedding | OnnxEmbedding | API
     if unknown := sorted(given.keys() - {"threads"}):
         raise SetupError(f'[embedding] of kind "local" knows "threads" alone, not {", ".join(unknown)}.')
     return LocalEmbedding(**given)
+
+
+def make_reranker(profile: Profile) -> APIReranker | None:
+    """Return the profile's reranker, if it has one.
+
+    Raises:
+        SetupError: the section says something that cannot be.
+    """
+    if profile.reranker is None:
+        return None
+    return APIReranker(_checked(RerankerConfig, profile.reranker, what="[reranker]"))
+
+
+def make_store_config(profile: Profile, *, dimension: int, embedder: Embedding | None = None) -> GraphConfig:
+    """Return where and how the profile's graph is stored; what the profile says of the dimension counts.
+
+    Raises:
+        SetupError: the section says something that cannot be.
+    """
+    store = {"uri": _default_uri(profile), "embed_dim": dimension, "embedding_model": embedder, **profile.store}
+    return _checked(GraphConfig, store, what="[store]")
+
+
+def make_locks(profile: Profile) -> UserLocks | None:
+    """Return where the profile's writers meet; None is in this process alone."""
+    return RedisUserLocks(profile.locks.redis) if profile.locks.redis else None
 
 
 def _default_uri(profile: Profile) -> str:
@@ -198,10 +230,6 @@ def _strategy(section: StrategySection) -> AddMemStrategy:
         return AddMemStrategy.small_model(**given) if section.small_model else AddMemStrategy.model_validate(given)
     except ValidationError as error:
         raise _setup_error(error, what="[strategy]") from error
-
-
-def _locks(section: LockSection) -> UserLocks | None:
-    return RedisUserLocks(section.redis) if section.redis else None
 
 
 def _checked(kind: type[Section], values: Mapping[str, Any], *, what: str) -> Section:

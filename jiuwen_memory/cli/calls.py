@@ -1,0 +1,251 @@
+"""What every command stands on: the options they share, the memory of a profile, output and exit codes.
+
+Prints: results on standard output, everything else on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import inspect
+import json
+import sys
+import unicodedata
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, Final, ParamSpec
+
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from jiuwen_memory.errors import (
+    BackendNotFoundError,
+    InvalidInputError,
+    JiuwenMemoryError,
+    SchemaMismatchError,
+    SetupError,
+    StoreParameterError,
+)
+from jiuwen_memory.foundation.timepoint import Timepoint
+from jiuwen_memory.integrations.profile import Profile, load_profile, open_memory
+from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+
+P = ParamSpec("P")
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+BY_CALLER: Final = (
+    *(InvalidInputError, SetupError),
+    *(SchemaMismatchError, StoreParameterError, BackendNotFoundError),
+)
+"""Errors that whoever typed the command, or wrote the configuration, can mend."""
+WIDTH: Final = 120
+"""Columns of what is printed into a file or a pipe."""
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration file (TOML).", show_default=False, rich_help_panel="Everywhere"),
+]
+UserOption = Annotated[
+    str | None, typer.Option("--user", help="Whose memory it is.", show_default=False, rich_help_panel="Everywhere")
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON on standard output.", rich_help_panel="Everywhere")
+]
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 it worked, 1 something failed, 2 the call or the setup is wrong.",
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the command line: the options that all commands share, and what follows from them."""
+
+    config: Path | None = None
+    user: str | None = None
+    as_json: bool = False
+
+    @cached_property
+    def profile(self) -> Profile:
+        """What the configuration file and the environment say."""
+        return load_profile(self.config)
+
+    @property
+    def user_id(self) -> str:
+        """Whose memory it is."""
+        return self.user or self.profile.user
+
+    @asynccontextmanager
+    async def memory(self, *, with_model: bool = False) -> AsyncIterator[GraphMemory]:
+        """Open the memory; `with_model` for what asks the language model."""
+        async with open_memory(self.profile, with_model=with_model) as memory:
+            yield memory
+
+    @property
+    def out(self) -> Console:
+        """Where results go that people read."""
+        return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+
+    @property
+    def notes(self) -> Console:
+        """Where everything else goes."""
+        return Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH, highlight=False)
+
+    def show(self, value: object, picture: RenderableType) -> None:
+        """Print a result: as JSON if that was asked for, otherwise as people read it."""
+        if self.as_json:
+            self.show_json(value)
+        else:
+            self.out.print(picture)
+
+    def show_json(self, value: object) -> None:
+        """Print one JSON document on one line."""
+        typer.echo(json.dumps(value, ensure_ascii=False, default=json_value))
+
+    def note(self, text: str, style: str = "") -> None:
+        """Tell something that is no result."""
+        self.notes.print(Text(plain(text), style))
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"jiuwen-memory {importlib.metadata.version('jiuwen-graph-memory')}")
+        raise typer.Exit
+
+
+@app.callback()
+def shared(
+    context: typer.Context,
+    config: ConfigOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """A memory with relations in it: add texts, and ask what they say of people, things and times."""
+    context.obj = Call(config, user, as_json)
+
+
+def json_value(value: object) -> object:
+    """Return what `json.dumps` does not know: a time in words, a moment as ISO 8601, a value of ours by its fields.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if isinstance(value, Timepoint):
+        return value.format()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def plain(text: str) -> str:
+    """Return a text without control characters: what was remembered must not steer the terminal."""
+    return "".join(" " if unicodedata.category(each) == "Cc" and each not in "\n\t" else each for each in text)
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, wide: str) -> Table:
+    """Return a table without lines in which the column `wide` takes the room that the others leave."""
+    drawn = Table(box=None, pad_edge=False)
+    for heading in headings:
+        drawn.add_column(heading, no_wrap=heading != wide, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(plain(str(each))) for each in row))
+    return drawn
+
+
+def parse_moment(name: str, text: str | None) -> datetime | None:
+    """Return a moment that was given in ISO 8601.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{name} is {text!r}; give ISO 8601, such as 2026-05-08 or 2026-05-08T09:30:00+02:00."
+        ) from error
+
+
+Body = Callable[Concatenate[Call, P], "Coroutine[Any, Any, int] | int"]
+
+
+def command(name: str) -> Callable[[Body[P]], Body[P]]:
+    """Register a function as a command: it gets a `Call`, returns the exit code, and may be a coroutine.
+
+    The options that all commands share stand before the command's name or after it.
+    """
+
+    def register(function: Body[P]) -> Body[P]:
+        @wraps(function)
+        def run(context: typer.Context, **given: Any) -> None:
+            before = context.find_object(Call) or Call()
+            config, user, as_json = (given.pop(each) for each in ("config", "user", "as_json"))
+            call = Call(config or before.config, user or before.user, as_json or before.as_json)
+            raise typer.Exit(_exit_code(call, lambda: function(call, **given)))  # type: ignore[call-arg]
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        parameters = [context, *own, *_shared()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def _shared() -> list[inspect.Parameter]:
+    kinds: dict[str, tuple[object, object]] = {
+        "config": (ConfigOption, None),
+        "user": (UserOption, None),
+        "as_json": (JsonOption, False),
+    }
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, keyword, default=default, annotation=kind) for name, (kind, default) in kinds.items()
+    ]
+
+
+def _exit_code(call: Call, run: Callable[[], Coroutine[Any, Any, int] | int]) -> int:
+    """Run a command; what goes wrong becomes one line and an exit code."""
+    try:
+        outcome = run()
+        return outcome if isinstance(outcome, int) else asyncio.run(outcome)
+    except BY_CALLER as error:
+        complain(call, error)
+        return USAGE
+    except JiuwenMemoryError as error:
+        complain(call, error)
+        return FAILED
+
+
+def complain(call: Call, error: JiuwenMemoryError) -> None:
+    """Tell of an error on one line."""
+    call.notes.print(Text(plain(f"jiuwen-memory: {one_line(error.message)}"), "red"), soft_wrap=True)
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Return a text on one line, cut to at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if limit is None or len(line) <= limit else f"{line[: limit - 3]}..."

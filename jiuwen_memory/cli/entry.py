@@ -1,0 +1,24 @@
+"""Where the command line begins. Imports the commands only when they are run, and says so if their extra is missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+BY_EXTRA: Final = frozenset({"rich", "typer"})
+NO_EXTRA: Final = (
+    "jiuwen-memory: The command line needs typer and rich, which are not installed: "
+    'pip install "jiuwen-graph-memory[cli]"'
+)
+
+
+def main() -> None:
+    """Run the command line with the arguments of this process, and exit with its code."""
+    try:
+        from jiuwen_memory.cli.commands import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in BY_EXTRA:
+            raise
+        print(NO_EXTRA, file=sys.stderr)
+        sys.exit(2)
+    app(prog_name="jiuwen-memory")

@@ -1,0 +1,173 @@
+"""Files as inputs of a memory: which files are meant, and what is in them. Reads the file system and standard input."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, TextIO
+
+from jiuwen_memory.memory_core.config.graph import EpisodeType
+from jiuwen_memory.memory_core.graph.graph_memory.requests import Content
+
+Form = Literal["auto", "conversation", "document", "json"]
+STDIN: Final = "-"
+JSON_SUFFIXES: Final = frozenset({".json"})
+LINES_SUFFIXES: Final = frozenset({".jsonl", ".ndjson"})
+GLOB: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Input:
+    """One thing to be remembered. `place` says where it lies; the rest is what it says of itself."""
+
+    kind: EpisodeType
+    content: Content
+    place: str
+    session_id: str | None = None
+    source: str | None = None
+    reference_time: datetime | None = None
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Something that cannot be read, and why."""
+
+    place: str
+    reason: str
+
+
+Found = Input | Unreadable
+
+
+def read_inputs(names: Iterable[str], *, form: Form, stdin: TextIO) -> list[Found]:
+    """Return what files hold; `-` is standard input, a name with `*`, `?` or `[` stands for all files it fits."""
+    found: list[Found] = []
+    for name in dict.fromkeys(names):
+        if name == STDIN:
+            found += parse_inputs(STDIN, stdin.read(), form=form)
+        else:
+            for path in _files(name):
+                found += [path] if isinstance(path, Unreadable) else _read_file(path, form)
+    return found
+
+
+def _files(name: str) -> Iterator[Path | Unreadable]:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        yield Unreadable(name, f"it is a folder; give its files, such as {path / '**' / '*.md'}")
+    elif path.exists() or not GLOB & set(name):
+        yield path
+    else:
+        fitting = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+        paths = sorted(each for each in fitting if each.is_file())
+        yield from paths
+        if not paths:
+            yield Unreadable(name, "no file fits it")
+
+
+def _read_file(path: Path, form: Form) -> list[Found]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except UnicodeDecodeError:
+        return [Unreadable(str(path), "it is no UTF-8 text")]
+    except OSError as error:
+        return [Unreadable(str(path), f"it cannot be read: {error.strerror}")]
+    return parse_inputs(str(path), text, form=form, changed_at=changed_at)
+
+
+def parse_inputs(name: str, text: str, *, form: Form, changed_at: datetime | None = None) -> list[Found]:
+    """Return what a file's text holds.
+
+    `.json` and `.jsonl` are JSON, standard input is if it can be read as such, anything else is a document. JSON that
+    is a list of messages, or has one under `messages`, is a conversation; a list or lines of these are several; lines
+    that are messages are one conversation. Any other JSON is remembered as it is.
+    """
+    if form == "document":
+        return [Input(EpisodeType.DOCUMENT, text, name, changed_at=changed_at)]
+    suffix = Path(name).suffix.lower()
+    if suffix in LINES_SUFFIXES:
+        return _of_lines(name, text, form, changed_at)
+    if suffix in JSON_SUFFIXES or form == "json":
+        value = _json(name, text)
+        return [value] if isinstance(value, Unreadable) else _of_value(value, name, form, changed_at)
+    if name == STDIN or form == "conversation":
+        value = _json(name, text)
+        if not isinstance(value, Unreadable):
+            return _of_value(value, name, form, changed_at)
+        if len(text.splitlines()) > 1 and all(isinstance(each, Input) for each in _of_lines(name, text, form, None)):
+            return _of_lines(name, text, form, changed_at)
+    kind = EpisodeType.CONVERSATION if form == "conversation" else EpisodeType.DOCUMENT
+    return [Input(kind, text, name, changed_at=changed_at)]
+
+
+def input_key(each: Input) -> str:
+    """Return a key under which the same content, with what it says of itself, is remembered once."""
+    given = each.reference_time and each.reference_time.isoformat()
+    said = json.dumps([each.kind.name, each.content, each.session_id, each.source, given], default=str)
+    return f"cli-{hashlib.sha256(said.encode()).hexdigest()}"
+
+
+def _json(place: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        return Unreadable(place, f"it is no JSON: {error}")
+
+
+def _of_lines(name: str, text: str, form: Form, changed_at: datetime | None) -> list[Found]:
+    numbered = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    values = [(f"{name}:{number}", _json(f"{name}:{number}", line)) for number, line in numbered]
+    messages = [value for _, value in values if _is_message(value)]
+    if form != "json" and messages and len(messages) == len(values):
+        return [Input(EpisodeType.CONVERSATION, messages, name, changed_at=changed_at)]
+    found: list[Found] = []
+    for place, value in values:
+        found += [value] if isinstance(value, Unreadable) else _of_value(value, place, form, changed_at)
+    return found or [Unreadable(name, "it is empty")]
+
+
+def _of_value(value: Any, place: str, form: Form, changed_at: datetime | None) -> list[Found]:
+    if form != "json":
+        conversation = _conversation(value, place, changed_at)
+        if conversation is not None:
+            return [conversation]
+        if isinstance(value, list) and value:
+            several = [_conversation(each, f"{place}[{number}]", changed_at) for number, each in enumerate(value)]
+            if all(several):
+                return [each for each in several if each is not None]
+    if form == "conversation":
+        return [Unreadable(place, "it holds no conversation; give a list of messages with 'role' and 'content'")]
+    return [Input(EpisodeType.JSON, value, place, changed_at=changed_at)]
+
+
+def _conversation(value: Any, place: str, changed_at: datetime | None) -> Found | None:
+    """Return a conversation, if the value is one."""
+    about: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    messages = about.get("messages") if about else value
+    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
+        return None
+    time = about.get("reference_time")
+    try:
+        reference_time = datetime.fromisoformat(time) if isinstance(time, str) else None
+    except ValueError:
+        return Unreadable(place, f"its reference_time is {time!r}; give ISO 8601, such as 2026-05-08T09:30:00+02:00")
+    session, source = (about.get(name) for name in ("session_id", "source"))
+    return Input(
+        EpisodeType.CONVERSATION,
+        messages,
+        place,
+        session_id=session if isinstance(session, str) else None,
+        source=source if isinstance(source, str) else None,
+        reference_time=reference_time,
+        changed_at=changed_at,
+    )
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("role"), str)
