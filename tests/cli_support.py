@@ -18,7 +18,10 @@ from jiuwen_memory.cli.commands import app
 from tests.servers import Body, OpenAIServer, smallest_answer, wanted_form
 
 ROOT = Path(__file__).resolve().parent.parent
-PEOPLE = {"Ann": "Rotterdam", "Ben": "Porto", "Cleo": "Lyon", "Dan": "Graz", "Eve": "Turin"}
+PEOPLE = {
+    **{"Ann": "Rotterdam", "Ben": "Porto", "Cleo": "Lyon", "Dan": "Graz", "Eve": "Turin"},
+    **{"Finn": "Oslo", "Gina": "Bari", "Hugo": "Ghent", "Ida": "Malmo", "Jon": "Cork"},
+}
 PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "120"}
 
 
@@ -44,6 +47,9 @@ def understand(body: Body) -> str:
         return json.dumps({"entities": [{"name": each, "type": kind} for each, kind in names]})
     if name == "RelationExtraction":
         return json.dumps({"relations": [_relation(*fact) for fact in facts]})
+    if name == "EntityDuplication":
+        new = re.findall(r"New:\n\[(\d+)\]", prompt)
+        return json.dumps({"duplicates": [{"id": int(number), "same": []} for number in new]})
     if not schema:
         known = str(messages[0]["content"])
         return "You live in Rotterdam." if "Rotterdam" in known else "I do not know."

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from rich.text import Text
 
 from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, plain
-from jiuwen_memory.errors import JiuwenMemoryError, SchemaMismatchError, SetupError
+from jiuwen_memory.errors import JiuwenMemoryError, PromptFilesMissingError, SchemaMismatchError, SetupError
 from jiuwen_memory.foundation.locks import InProcessLocks
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
@@ -28,6 +28,7 @@ from jiuwen_memory.integrations.profile import (
     make_store_config,
     profile_path,
 )
+from jiuwen_memory.memory_core.graph.extraction.prompt_check import check_prompts
 
 Status = Literal["ok", "failed", "skipped"]
 STYLES: Final[dict[Status, str]] = {"ok": "green", "failed": "red", "skipped": "yellow"}
@@ -51,7 +52,7 @@ class Skipped(Exception):
 
 @command("doctor")
 async def doctor(call: Call) -> int:
-    """Check the versions, the configuration, the model, the embedder, the store and the locks."""
+    """Check versions, configuration, model, embedder, reranker, store, dimension, locks and prompts, each by itself."""
     findings = [await _looked("versions", _versions)]
     try:
         profile = call.profile
@@ -83,6 +84,7 @@ class Examination:
             "store": self._store,
             "dimension": self._dimensions,
             "lock": self._lock,
+            "prompts": self._prompts,
         }
         return [await _looked(name, check) for name, check in checks.items()]
 
@@ -149,6 +151,14 @@ class Examination:
             await lease.confirm()
         where = "in this process alone; [locks] redis lets several write" if locks is None else "through Redis"
         return f"was taken and given back, {where}"
+
+    async def _prompts(self) -> str:
+        folder = self._profile.prompts
+        if folder is None:
+            raise Skipped("ours are used")
+        if wrong := [str(each) for each in check_prompts(folder) if each.is_error]:
+            raise PromptFilesMissingError("; ".join(wrong))
+        return f"{folder} can be used"
 
 
 async def _versions() -> str:

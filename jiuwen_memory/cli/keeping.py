@@ -1,9 +1,10 @@
-"""`delete`, `check`, `pending` and `resume`: what keeps a memory in order."""
+"""`delete`, `check`, `pending`, `resume` and `prompts`: what keeps a memory in order."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, parse_m
 from jiuwen_memory.cli.reading import SHOWN_TEXT, find_object
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.integrations.findings import Kind, finding
+from jiuwen_memory.memory_core.graph.extraction.prompt_check import check_prompts
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
@@ -112,6 +114,17 @@ async def resume(call: Call, everyone: EveryoneOption = False) -> int:
     lines = [_resumed_line(each) for each in results] or ["Nothing waits."]
     call.show([_resumed_value(each) for each in results], Text(plain("\n".join(lines))))
     return FAILED if any(each.error for each in results) else OK
+
+
+@command("prompts")
+def prompts(
+    call: Call, folder: Annotated[Path, typer.Argument(help="A folder of prompts of your own, laid out like ours.")]
+) -> int:
+    """Check a folder of prompts before a memory uses it."""
+    faults = check_prompts(folder)
+    lines = [str(each) for each in faults] or ["Nothing is wrong."]
+    call.show(faults, Text(plain("\n".join(lines))))
+    return FAILED if any(each.is_error for each in faults) else OK
 
 
 def _pending_value(each: PendingAdd) -> dict[str, object]:

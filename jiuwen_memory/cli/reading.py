@@ -1,4 +1,4 @@
-"""`search`, `triples`, `timeline` and `show`: what reads the memory and changes nothing."""
+"""`search`, `triples`, `timeline`, `show` and `stats`: what reads the memory and changes nothing."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ async def search(
     call: Call,
     query: Annotated[str, typer.Argument(help="Words or a question.")],
     kind: Annotated[Kind | None, typer.Option(help="Only this kind.")] = None,
+    strategy: Annotated[str, typer.Option(help="The name of a search strategy.")] = "default",
     source: SourceOption = None,
     session: SessionOption = None,
     limit: LimitOption = 10,
@@ -47,6 +48,7 @@ async def search(
         results = await memory.search(
             query,
             call.user_id,
+            strategy,
             entity="entity" in kinds,
             relation="fact" in kinds,
             episode="episode" in kinds,
@@ -128,6 +130,15 @@ async def show(call: Call, uuid: Annotated[str, typer.Argument(help="The id that
         linked = await _linked(memory, call.user_id, found)
     value = {"kind": kind, **object_fields(found), "linked": linked}
     call.show(value, Group(*_pictured(found, kind), *_linked_lines(linked)))
+    return OK
+
+
+@command("stats")
+async def stats(call: Call) -> int:
+    """Count what the graph is made of, and what reading it in has cost."""
+    async with call.memory() as memory:
+        found = await memory.stats(call.user_id)
+    call.show(found.as_dict(), Text(plain(str(found))))
     return OK
 
 
