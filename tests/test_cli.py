@@ -24,7 +24,7 @@ from tests.servers import Fault
 FACT = "Ann has lived in Rotterdam since 2010."
 COMMANDS = (
     *("add", "search", "triples", "timeline", "show", "stats", "delete"),
-    *("check", "pending", "resume", "prompts", "chat", "doctor", "mcp"),
+    *("check", "pending", "resume", "prompts", "export", "import", "chat", "doctor", "mcp"),
 )
 
 
@@ -312,6 +312,38 @@ def test_a_graph_is_counted(full: CommandLine) -> None:
     assert "3 nodes" in full.run("stats").stdout
 
 
+def test_a_graph_goes_into_a_file_and_comes_back_the_same(full: CommandLine) -> None:
+    first, second = (str(full.folder / name) for name in ("first.jsonl", "second.jsonl.gz"))
+
+    written = documents(full, "export", first)[0]["report"]
+    full.run("delete", "--all", "--yes")
+    read = documents(full, "import", first)[0]
+    again = documents(full, "export", second)[0]["report"]
+    copied = documents(full, "import", first, "--user", "lou", "--new-ids")[0]
+
+    assert [(each["user_id"], each["added"]) for each in (*read, *copied)] == [("ann", 4), ("lou", 4)]
+    assert again["graph_sha256"] == written["graph_sha256"]
+    assert documents(full, "triples", "--user", "lou")[0][0]["sentence"] == FACT
+
+
+def test_a_graph_becomes_a_table_or_graphml_by_the_name_of_the_file(full: CommandLine) -> None:
+    table, graph = full.folder / "facts.csv", full.folder / "graph.graphml"
+
+    written = documents(full, "export", str(table))[0]
+    drawn = full.run("export", str(graph), "--episodes")
+
+    assert written["facts"] == 1
+    assert FACT in table.read_text(encoding="utf-8")
+    assert drawn.exit_code == 0
+    assert FACT in graph.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_no_export_is_refused(full: CommandLine) -> None:
+    result = full.run("import", full.write("other.jsonl", '{"order": 7}'))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
 def test_a_folder_of_prompts_is_checked(line: CommandLine) -> None:
     line.write("good/en/timezone.md", (ROOT / "prompts" / "en" / "timezone.md").read_text(encoding="utf-8"))
     line.write("bad/en/timezone.md", "{{ text }}")
@@ -400,6 +432,7 @@ def test_a_configuration_that_cannot_be_read_is_the_doctors_finding_and_other_co
         pytest.param(["show", "0" * 32], "search gives the ids", id="id"),
         pytest.param(["mcp", "http", "--host", "0.0.0.0"], "give a token", id="host"),
         pytest.param(["search", "Ann", "--strategy", "luck"], "no search strategy 'luck'", id="strategy"),
+        pytest.param(["export", "graph.doc"], "does not say what to write", id="suffix"),
         pytest.param(["sing"], "sing", id="command"),
     ],
 )

@@ -15,7 +15,6 @@ from rich.text import Text
 from jiuwen_memory.cli.calls import FAILED, OK, Call, command, complain, plain
 from jiuwen_memory.errors import JiuwenMemoryError
 from jiuwen_memory.foundation.llm.model import Model
-from jiuwen_memory.integrations.findings import findings
 from jiuwen_memory.integrations.profile import make_model
 from jiuwen_memory.integrations.sync import LoopThread
 from jiuwen_memory.integrations.turns import Turn, TurnQueue
@@ -24,7 +23,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 PERSONA: Final = "You are a friendly assistant with a memory. Answer briefly. Use what you remember where it helps."
 EARLIER: Final = 6
 """Earlier messages that are sent along as they are; what is older comes from the memory."""
-RECALLED: Final = 10
 
 
 @dataclass
@@ -50,9 +48,9 @@ class Talk:
         return reply
 
     async def _prompt(self, text: str) -> str:
-        found = findings(await self.memory.search(text, self.user_id, episode=False), limit=RECALLED)
-        today = f"It is {datetime.now(UTC):%A, %d %B %Y}. What you remember:"
-        return "\n".join([PERSONA, today, *(f"- {each.dated_text}" for each in found)])
+        found = await self.memory.search(text, self.user_id)
+        today = f"It is {datetime.now(UTC):%A, %d %B %Y}. What you remember of the user, {self.user_id}:"
+        return "\n".join([PERSONA, today, found.to_prompt()])
 
 
 @command("chat")
