@@ -205,6 +205,7 @@ def test_facts_are_found_listed_dated_and_shown(full: CommandLine) -> None:
     assert [(each["time"], each["kind"], each["text"]) for each in events] == [("2010", "begins", FACT)]
     assert (shown["kind"], [each["kind"] for each in shown["linked"]]) == ("fact", ["episode"])
     assert documents(full, "triples", "--as-of", "2005-01-01") == [[]]
+    assert documents(full, "search", "Ann", "--kind", "fact", "--as-of", "2005-01-01") == [[]]
 
 
 def test_people_read_tables(full: CommandLine) -> None:

@@ -25,7 +25,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple
 SHOWN_TEXT: Final = 300
 """Characters of an episode that a list shows; `show` and `--json` give all of it."""
 HIDDEN: Final = frozenset({"content_embedding", "name_embedding", "embedding_key"})
-MomentHelp = "ISO 8601, such as 2026-05-08."
+MOMENT_HELP: Final = "ISO 8601, such as 2026-05-08."
 
 SourceOption = Annotated[str | None, typer.Option(help="Only what was learnt from this source.")]
 SessionOption = Annotated[str | None, typer.Option(help="Only what was learnt in this session.")]
@@ -38,6 +38,7 @@ async def search(
     query: Annotated[str, typer.Argument(help="Words or a question.")],
     kind: Annotated[Kind | None, typer.Option(help="Only this kind.")] = None,
     strategy: Annotated[str, typer.Option(help="The name of a search strategy.")] = "default",
+    as_of: Annotated[str | None, typer.Option(help=f"Only facts that held then. {MOMENT_HELP}")] = None,
     source: SourceOption = None,
     session: SessionOption = None,
     limit: LimitOption = 10,
@@ -54,6 +55,7 @@ async def search(
             episode="episode" in kinds,
             source=source,
             session_id=session,
+            as_of=parse_moment("--as-of", as_of),
         )
     found = findings(results, kinds, limit=limit)
     rows = [(each.kind, f"{each.score:.2f}", one_line(each.dated_text, SHOWN_TEXT), each.id) for each in found]
@@ -67,7 +69,7 @@ async def triples(
     subject: Annotated[str | None, typer.Option(help="A name or an alias.")] = None,
     predicate: Annotated[str | None, typer.Option(help="The short name of the relation.")] = None,
     object_: Annotated[str | None, typer.Option("--object", help="A name or an alias.")] = None,
-    as_of: Annotated[str | None, typer.Option(help=f"Only what held then. {MomentHelp}")] = None,
+    as_of: Annotated[str | None, typer.Option(help=f"Only what held then. {MOMENT_HELP}")] = None,
     source: SourceOption = None,
     order_by: Annotated[TripleOrder, typer.Option(help="What comes first.")] = "last_mentioned",
     fuzzy: Annotated[bool, typer.Option("--fuzzy", help="Names may also be alike.")] = False,
@@ -99,8 +101,8 @@ def _triple_row(each: Triple) -> tuple[object, ...]:
 @command("timeline")
 async def timeline(
     call: Call,
-    since: Annotated[str | None, typer.Option(help=f"From when. {MomentHelp}")] = None,
-    until: Annotated[str | None, typer.Option(help=f"Until when. {MomentHelp}")] = None,
+    since: Annotated[str | None, typer.Option(help=f"From when. {MOMENT_HELP}")] = None,
+    until: Annotated[str | None, typer.Option(help=f"Until when. {MOMENT_HELP}")] = None,
     source: SourceOption = None,
     session: SessionOption = None,
     limit: LimitOption = 100,
