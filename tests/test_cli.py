@@ -24,7 +24,7 @@ from tests.servers import Fault
 FACT = "Ann has lived in Rotterdam since 2010."
 COMMANDS = (
     *("add", "search", "triples", "timeline", "show", "stats", "delete"),
-    *("check", "pending", "resume", "prompts", "export", "import", "chat", "doctor", "mcp"),
+    *("check", "pending", "resume", "prompts", "export", "import", "view", "chat", "doctor", "mcp"),
 )
 
 
@@ -337,6 +337,16 @@ def test_a_graph_becomes_a_table_or_graphml_by_the_name_of_the_file(full: Comman
     assert FACT in table.read_text(encoding="utf-8")
     assert drawn.exit_code == 0
     assert FACT in graph.read_text(encoding="utf-8")
+
+
+def test_the_graph_is_written_as_a_page(full: CommandLine) -> None:
+    page = full.folder / "graph.html"
+
+    told = documents(full, "view", str(page))[0]
+
+    assert told["entities"] > 0
+    assert told["size"] == page.stat().st_size
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_a_file_that_is_no_export_is_refused(full: CommandLine) -> None:

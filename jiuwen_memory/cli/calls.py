@@ -153,6 +153,8 @@ def json_value(value: object) -> object:
         return value.isoformat()
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Path):
+        return str(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 

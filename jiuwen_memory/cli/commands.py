@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiuwen_memory.cli import adding, doctor, exchanging, keeping, reading, serving, talking
+from jiuwen_memory.cli import adding, doctor, exchanging, keeping, reading, serving, talking, viewing
 from jiuwen_memory.cli.calls import app
 
-__all__ = ["adding", "app", "doctor", "exchanging", "keeping", "reading", "serving", "talking"]
+__all__ = ["adding", "app", "doctor", "exchanging", "keeping", "reading", "serving", "talking", "viewing"]
