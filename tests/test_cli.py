@@ -346,7 +346,7 @@ def test_the_graph_is_written_as_a_page(full: CommandLine) -> None:
 
     assert told["entities"] > 0
     assert told["size"] == page.stat().st_size
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_a_file_that_is_no_export_is_refused(full: CommandLine) -> None:
