@@ -37,6 +37,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.bulk import BulkProgress, Bulk
 from jiuwen_memory.memory_core.graph.graph_memory.identities import UnmergeReport
 from jiuwen_memory.memory_core.graph.graph_memory.merging import MergePreview
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
+from jiuwen_memory.memory_core.graph.graph_memory.rebuild import RebuildProgress, RebuildReport
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
 from jiuwen_memory.memory_core.graph.graph_memory.reembed import ReembedProgress
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchResult
@@ -96,6 +97,8 @@ __all__ = [
     "OnnxEmbedding",
     "PendingAdd",
     "RRFRankConfig",
+    "RebuildProgress",
+    "RebuildReport",
     "RecoveryReport",
     "RedisUserLocks",
     "ReembedProgress",

@@ -156,6 +156,7 @@ class SyncGraphMemory:
     objects = _blocking_items(GraphMemory.objects)
     pending = _blocking(GraphMemory.pending)
     recover = _blocking(GraphMemory.recover)
+    rebuild = _blocking(GraphMemory.rebuild)
     reembed = _blocking(GraphMemory.reembed)
     resume = _blocking(GraphMemory.resume)
     search = _blocking(GraphMemory.search)

@@ -21,7 +21,6 @@ from jiuwen_memory.memory_core.graph.extraction.values import Summary, SummaryCa
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import Graph
 from jiuwen_memory.memory_core.graph.graph_memory.forget import DeletionServices, recall_graph
-from jiuwen_memory.memory_core.graph.graph_memory.growth import Growth
 from jiuwen_memory.memory_core.graph.graph_memory.merge_records import read_members
 from jiuwen_memory.memory_core.graph.graph_memory.merging import (
     Fusion,
@@ -30,6 +29,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.merging import (
     resolve_preview,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.postprocess_graph_objects import joined_facts, summary_target
+from jiuwen_memory.memory_core.graph.graph_memory.renewal import Renewal
 from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
 from jiuwen_memory.memory_core.graph.graph_memory.retelling import Retold, resolve_case, resolve_source
 from jiuwen_memory.memory_core.graph.graph_memory.sides import put_sides, resolve_stayed
@@ -71,7 +71,7 @@ class UnmergeReport:
         return self.update.usage
 
 
-class Identities(Growth):
+class Identities(Renewal):
     """The part of `GraphMemory` in which the user says who is who."""
 
     @overload

@@ -290,12 +290,16 @@ def _begins(found: BaseGraphObject) -> int | None:
 
 def with_fresh_ids(update: GraphMemUpdate, taken: Collection[str]) -> GraphMemUpdate:
     """Return the update with new ids in place of those in `taken`, wherever an object names them."""
-    if not taken:
+    return with_ids(update, {uuid: new_uuid() for uuid in taken})
+
+
+def with_ids(update: GraphMemUpdate, ids: Mapping[str, str]) -> GraphMemUpdate:
+    """Return the update with other ids in place of some, wherever an object that it adds or updates names them."""
+    if not ids:
         return update
-    fresh = {uuid: new_uuid() for uuid in taken}
 
     def renewed(objects: list[Object]) -> list[Object]:
-        return [_renamed(each, fresh) for each in objects]
+        return [_renamed(each, ids) for each in objects]
 
     return replace(
         update,

@@ -1,0 +1,157 @@
+"""A graph store as it would be after a change that is not written: what one text is planned against. Only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from jiuwen_memory.errors import StoreError
+from jiuwen_memory.foundation.ports import Embedding
+from jiuwen_memory.foundation.store.graph.base import Consistency, GraphStore, Hit, SearchQuery
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.query import QueryExpr
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+
+
+class OverlaidStore:
+    """Another store, with an update laid over it. Nothing can be written to it.
+
+    Changed rows are found by what they say now, except that a search looks for them by what is stored.
+    """
+
+    def __init__(self, store: GraphStore, update: GraphMemUpdate) -> None:
+        self.config = store.config
+        self.journal = store.journal
+        self._store = store
+        self._changed = {each.uuid: each for each in update.objects()}
+        removed = update.removed_episode | update.removed_entity | update.removed_relation
+        self._hidden = removed | self._changed.keys()
+
+    @classmethod
+    def from_config(cls, config: object, **kwargs: object) -> Self:
+        """Refuse: it is laid over a store that is there."""
+        raise StoreError("An overlaid store is made of a store and an update.")
+
+    @property
+    def identity(self) -> str:
+        """That of the store below."""
+        return self._store.identity
+
+    @property
+    def embedder(self) -> Embedding | None:
+        """That of the store below."""
+        return self._store.embedder
+
+    def attach_embedder(self, embedder: Embedding) -> None:
+        """Refuse to change the store below."""
+        raise _read_only()
+
+    async def open(self) -> None:
+        """Open the store below."""
+        await self._store.open()
+
+    async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
+        """Refuse to write."""
+        raise _read_only()
+
+    async def delete(self, collection: str, ids: Sequence[str], *, user_id: str) -> None:
+        """Refuse to write."""
+        raise _read_only()
+
+    async def flush(self, collections: Sequence[str]) -> None:
+        """Refuse to write."""
+        raise _read_only()
+
+    async def query(
+        self,
+        collection: str,
+        *,
+        user: QueryExpr,
+        ids: Sequence[str] | None = None,
+        expr: QueryExpr | None = None,
+        limit: int | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> list[BaseGraphObject]:
+        """Return the objects that fulfil the conditions after the change; changed ones come without vectors."""
+        below = await self._store.query(
+            collection,
+            user=user,
+            ids=ids,
+            expr=expr,
+            limit=None if limit is None else limit + len(self._hidden),
+            output_fields=output_fields,
+            consistency=consistency,
+        )
+        found = [each for each in below if each.uuid not in self._hidden]
+        found += [
+            each
+            for each in self._changed.values()
+            if each.collection == collection and (ids is None or each.uuid in ids) and _fulfils(each, user, expr)
+        ]
+        if ids is not None:
+            place = {uuid: number for number, uuid in enumerate(ids)}
+            found.sort(key=lambda each: place[each.uuid])
+        return found[:limit]
+
+    async def search(
+        self,
+        collection: str,
+        queries: Sequence[SearchQuery],
+        *,
+        user: QueryExpr,
+        rank: BaseRankConfig,
+        limit: int,
+        pool: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> list[list[Hit]]:
+        """Return the hits of the store below without those that are gone, and changed ones as they are now."""
+        more = len(self._hidden)
+        results = await self._store.search(
+            collection,
+            queries,
+            user=user,
+            rank=rank,
+            limit=limit + more,
+            pool=pool + more,
+            expr=expr,
+            output_fields=output_fields,
+            consistency=consistency,
+        )
+        return [[hit for each in hits if (hit := self._now(each, user, expr))][:limit] for hits in results]
+
+    async def count(self, collection: str, *, user: QueryExpr) -> int:
+        """Return how many rows of this user there are after the change."""
+        return len(await self.query(collection, user=user, output_fields=["uuid"]))
+
+    async def refresh(self) -> None:
+        """Refuse to write."""
+        raise _read_only()
+
+    async def close(self) -> None:
+        """Do nothing: the store below is not this one's to close."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    def _now(self, hit: Hit, user: QueryExpr, expr: QueryExpr | None) -> Hit | None:
+        if hit.found.uuid not in self._hidden:
+            return hit
+        changed = self._changed.get(hit.found.uuid)
+        return replace(hit, found=changed) if changed and _fulfils(changed, user, expr) else None
+
+
+def _fulfils(each: BaseGraphObject, user: QueryExpr, expr: QueryExpr | None) -> bool:
+    row = each.to_row()
+    return user.matches(row) and (expr is None or expr.matches(row))
+
+
+def _read_only() -> StoreError:
+    return StoreError("An overlaid store only shows what a change would make of another store; write to that one.")
