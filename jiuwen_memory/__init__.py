@@ -36,6 +36,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.bulk import BulkProgress, BulkReport, ItemResult, MemoryItem
 from jiuwen_memory.memory_core.graph.graph_memory.identities import UnmergeReport
 from jiuwen_memory.memory_core.graph.graph_memory.merging import MergePreview
+from jiuwen_memory.memory_core.graph.graph_memory.migrate import MigrationProgress, MigrationReport
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
 from jiuwen_memory.memory_core.graph.graph_memory.rebuild import RebuildProgress, RebuildReport
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import DeletionReceipt
@@ -86,6 +87,8 @@ __all__ = [
     "LocalEmbedding",
     "MemoryItem",
     "MergePreview",
+    "MigrationProgress",
+    "MigrationReport",
     "MilvusAUTO",
     "MilvusFLAT",
     "MilvusHNSW",

@@ -153,6 +153,7 @@ class SyncGraphMemory:
     unlink_synonyms = _blocking(GraphMemory.unlink_synonyms)
     unmerge = _blocking(GraphMemory.unmerge)
     get = _blocking(GraphMemory.get)
+    migrate = _blocking(GraphMemory.migrate)
     objects = _blocking_items(GraphMemory.objects)
     pending = _blocking(GraphMemory.pending)
     recover = _blocking(GraphMemory.recover)

@@ -188,3 +188,46 @@ class GraphStore(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+
+class Migration(Protocol):
+    """The way from what a store holds to the schema that its settings ask for, one collection at a time.
+
+    Nothing of the old collections changes before `swap`. Each step may be done again.
+    """
+
+    async def collections(self) -> dict[str, list[str]]:
+        """Return the collections that are not as they should be, and in what; what was interrupted is finished."""
+
+    async def ids(self, collection: str) -> list[str]:
+        """Make the new collection if it is missing, and return the ids of the old one's rows, in order."""
+
+    async def unlike(self, collection: str, ids: Sequence[str]) -> list[BaseGraphObject] | int:
+        """Return the objects of these ids that the new collection does not hold as they are.
+
+        Vectors of the right length come along. Rows of the journal are no objects: they are copied, and counted.
+        """
+
+    async def write(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
+        """Write objects to the new collection. Every vector must be present."""
+
+    async def verify(self, collection: str) -> int:
+        """Return how many rows there are if both collections have the same ones.
+
+        Raises:
+            StoreError: they have not; both are left as they are.
+        """
+
+    async def swap(self, collections: Sequence[str], *, keep_old: bool) -> None:
+        """Put the new collections in the place of the old ones, and drop all old ones unless they are to be kept."""
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+
+
+@runtime_checkable
+class Migratable(Protocol):
+    """A store that can be brought to another schema."""
+
+    def migration(self) -> Migration:
+        """Return the way there."""

@@ -1,12 +1,14 @@
-"""What makes a graph anew from what is stored: reading all episodes again."""
+"""What makes a graph anew from what is stored: reading all episodes again, or copying all rows to another schema."""
 
 from __future__ import annotations
 
-from jiuwen_memory.errors import JiuwenMemoryError
+from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
+from jiuwen_memory.foundation.store.graph.base import Migratable
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
 from jiuwen_memory.memory_core.graph.graph_memory.growth import Growth
 from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
+from jiuwen_memory.memory_core.graph.graph_memory.migrate import MigrationReport, OnMigration, migrate_store
 from jiuwen_memory.memory_core.graph.graph_memory.parts import check_strategy
 from jiuwen_memory.memory_core.graph.graph_memory.rebuild import (
     OnRebuild,
@@ -75,6 +77,33 @@ class Renewal(Growth):
             return Reading(update, usage=services.asker.ledger.usage)
 
         return await rebuild_episodes([each.uuid for each in episodes], read=read, on_progress=on_progress)
+
+    async def migrate(self, on_progress: OnMigration | None = None, *, keep_old: bool = False) -> MigrationReport:
+        """Bring the whole store, everyone's rows in it, to the schema of this version and of this memory's settings.
+
+        New collections are filled beside the old ones; when every row is there, they are exchanged and the old ones
+        dropped. Until then nothing of the old ones changes. An interrupted call is finished by calling it again. Let
+        nobody write to the store meanwhile.
+
+        Args:
+            on_progress: called after each page of rows; may be a coroutine function.
+            keep_old: leave the old collections there, under `..._OLD`, until a later call drops them.
+
+        Raises:
+            InvalidInputError: the store is of a backend that cannot do this.
+            EmbedderNotFoundError: vectors have to be made anew, and no embedder is attached.
+            StoreError: the new collections are not the same as the old ones, or a row does not fit; nothing changed.
+        """
+        if not isinstance(self._store, Migratable):
+            raise InvalidInputError(
+                f"A store of the backend {self.config.backend!r} cannot be migrated; open a memory on another "
+                "store and copy into it with `reembed(into=...)`."
+            )
+        migration = self._store.migration()
+        try:
+            return await migrate_store(migration, embedder=self._embedder, keep_old=keep_old, on_progress=on_progress)
+        finally:
+            await migration.close()
 
     def _reading_services(self, strategy: AddMemStrategy) -> Services:
         essential = METHODS[strategy.extraction].essential

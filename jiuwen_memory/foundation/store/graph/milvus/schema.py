@@ -19,6 +19,8 @@ Columns = Mapping[str, Column]
 METRICS: Final[Mapping[DistanceMetric, str]] = {"cosine": "COSINE", "euclidean": "L2", "dot": "IP"}
 _SERVER_INDEXES: Final = {"AUTO": "AUTOINDEX", "FLAT": "FLAT", "HNSW": "HNSW", "IVF": "IVF_FLAT"}
 _OPENINGS: Final = 8
+BEING_MADE: Final = "_NEW"
+"""What is added to the name of a collection while a migration fills it."""
 _SPARSE_INDEX: Final = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "BM25"}
 
 
@@ -48,23 +50,46 @@ def _is_half_made(error: BaseException) -> bool:
 
 
 def _prepare(client: Any, collection: str, *, config: GraphConfig, lite: bool) -> None:
+    if not client.has_collection(collection, timeout=config.timeout):
+        _check_not_migrating(client, collection, config=config)
+    make_collection(client, collection, collection, config=config, lite=lite)
+
+
+def _check_not_migrating(client: Any, collection: str, *, config: GraphConfig) -> None:
+    """Refuse to make a new collection where a migration stopped between taking one away and putting the other there."""
+    if client.has_collection(f"{collection}{BEING_MADE}", timeout=config.timeout):
+        raise SchemaMismatchError(
+            f"A migration of this store was interrupted while {collection} was exchanged. Nothing is lost; call "
+            "`migrate()` again, which finishes it."
+        )
+
+
+def make_collection(client: Any, name: str, collection: str, *, config: GraphConfig, lite: bool) -> None:
+    """Create a collection of this kind under a name, with its indexes, as far as they are missing, and load it.
+
+    Raises:
+        SchemaMismatchError: there is one of this name, with other columns, another dimension or another metric.
+    """
     columns = collection_columns(collection, config)
     timeout = config.timeout
-    if not client.has_collection(collection, timeout=timeout):
+    if not client.has_collection(name, timeout=timeout):
         schema = build_schema(columns, config=config, partitioned=not lite)
-        client.create_collection(collection, schema=schema, timeout=timeout)
-    _check_columns(collection, columns, client.describe_collection(collection, timeout=timeout))
+        client.create_collection(name, schema=schema, timeout=timeout)
     wanted = index_settings(collection, columns, config=config, lite=lite)
-    present = set(client.list_indexes(collection))
-    _check_metrics(client, collection, {name: wanted[name] for name in wanted if name in present}, config=config)
-    missing = [name for name in wanted if name not in present]
+    differences = column_differences(columns, client.describe_collection(name, timeout=timeout))
+    # Without the right columns there is nothing to be said about their indexes.
+    differences = differences or index_differences(client, name, wanted, keys=("metric_type",), config=config)
+    if differences:
+        _refuse(name, differences)
+    present = set(client.list_indexes(name))
+    missing = [column for column in wanted if column not in present]
     if missing:
         parameters = client.prepare_index_params()
-        for name in missing:
-            parameters.add_index(field_name=name, index_name=name, **wanted[name])
+        for column in missing:
+            parameters.add_index(field_name=column, index_name=column, **wanted[column])
         # Waiting for each index costs half a second a piece, and loading waits anyway.
-        client.create_index(collection, parameters, sync=False, timeout=timeout)
-    client.load_collection(collection, timeout=timeout)
+        client.create_index(name, parameters, sync=False, timeout=timeout)
+    client.load_collection(name, timeout=timeout)
 
 
 def build_schema(columns: Columns, *, config: GraphConfig, partitioned: bool) -> Any:
@@ -144,15 +169,15 @@ def _build_params(params: dict[str, Any], *, lite: bool) -> dict[str, Any]:
     return {"params": params} if lite else params
 
 
-def _check_columns(collection: str, columns: Columns, described: Mapping[str, Any]) -> None:
+def column_differences(columns: Columns, described: Mapping[str, Any]) -> list[str]:
+    """Return in what a stored collection is not what it should be, column by column."""
     stored = {field["name"]: field for field in described["fields"]}
     differences = [f"{name} is missing in the store" for name in columns if name not in stored]
     differences += [f"{name} is in the store only" for name in stored if name not in columns]
     for name, column in columns.items():
         if name in stored:
             differences += _field_differences(column, stored[name])
-    if differences:
-        _refuse(collection, differences)
+    return differences
 
 
 def _field_differences(column: Column, stored: Mapping[str, Any]) -> Sequence[str]:
@@ -183,24 +208,25 @@ def _kind_name(column: Column) -> str:
     return names[column.kind]
 
 
-def _check_metrics(
-    client: Any, collection: str, wanted: Mapping[str, Mapping[str, Any]], *, config: GraphConfig
-) -> None:
+def index_differences(
+    client: Any, name: str, wanted: Mapping[str, Mapping[str, Any]], *, keys: Sequence[str], config: GraphConfig
+) -> list[str]:
+    """Return the stored indexes in which one of these settings is another than it should be."""
     differences = []
-    for name, setting in wanted.items():
-        metric = setting.get("metric_type")
-        if metric is None:
-            continue
-        found = client.describe_index(collection, index_name=name, timeout=config.timeout).get("metric_type", metric)
-        if found != metric:
-            differences.append(f"{name} is indexed by {found} in the store and by {metric} in the configuration")
-    if differences:
-        _refuse(collection, differences)
+    for column in set(client.list_indexes(name)) & wanted.keys():
+        found = client.describe_index(name, index_name=column, timeout=config.timeout)
+        for key in keys:
+            setting = wanted[column].get(key)
+            if setting is not None and found.get(key, setting) != setting:
+                differences.append(
+                    f"{column} is indexed by {found[key]} in the store and by {setting} in the configuration"
+                )
+    return sorted(differences)
 
 
 def _refuse(collection: str, differences: Sequence[str]) -> None:
     raise SchemaMismatchError(
         f"The store's {collection} does not fit the configuration: {'; '.join(differences)}. Nothing was changed. "
-        "Use the settings the store was built with; with them, `reembed(into=...)` copies it into a store of other "
-        "settings. Or give another uri or name."
+        "`migrate()` makes it anew with these settings. Or use those the store was built with; with them, "
+        "`reembed(into=...)` copies it into a store of other settings. Or give another uri or name."
     )

@@ -38,6 +38,7 @@ from jiuwen_memory.foundation.store.graph.graph_object import OBJECT_TYPES, Base
 from jiuwen_memory.foundation.store.graph.milvus.connection import MilvusConnection
 from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, quote, render
 from jiuwen_memory.foundation.store.graph.milvus.journal import MilvusJournal
+from jiuwen_memory.foundation.store.graph.milvus.migration import MilvusMigration
 from jiuwen_memory.foundation.store.graph.milvus.rows import (
     CONSISTENCY,
     all_of,
@@ -292,6 +293,10 @@ class MilvusGraphStore:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+    def migration(self) -> MilvusMigration:
+        """Return the way from what the store holds to the schema of today and of these settings."""
+        return MilvusMigration(self.config)
 
     def _prepare(self, client: Any, lite: bool) -> None:
         for collection in (*GRAPH_COLLECTIONS, JOURNAL_COLLECTION):
