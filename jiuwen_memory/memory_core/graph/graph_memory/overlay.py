@@ -10,7 +10,7 @@ from jiuwen_memory.errors import StoreError
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph.base import Consistency, GraphStore, Hit, SearchQuery
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel
 from jiuwen_memory.foundation.store.query import QueryExpr
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
@@ -122,7 +122,32 @@ class OverlaidStore:
             output_fields=output_fields,
             consistency=consistency,
         )
-        return [[hit for each in hits if (hit := self._now(each, user, expr))][:limit] for hits in results]
+        return [self._all_now(hits, user, expr)[:limit] for hits in results]
+
+    async def routes(
+        self,
+        collection: str,
+        query: SearchQuery,
+        *,
+        user: QueryExpr,
+        channels: Sequence[Channel],
+        limit: int = 100,
+        expr: QueryExpr | None = None,
+        output_fields: Sequence[str] | None = None,
+        consistency: Consistency = "session",
+    ) -> dict[Channel, list[Hit]]:
+        """Return what each channel of the store below finds, without what is gone, and changed objects as they are."""
+        routes = await self._store.routes(
+            collection,
+            query,
+            user=user,
+            channels=channels,
+            limit=limit + len(self._hidden),
+            expr=expr,
+            output_fields=output_fields,
+            consistency=consistency,
+        )
+        return {channel: self._all_now(hits, user, expr)[:limit] for channel, hits in routes.items()}
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:
         """Return how many rows of this user there are after the change."""
@@ -140,6 +165,9 @@ class OverlaidStore:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
+
+    def _all_now(self, hits: Sequence[Hit], user: QueryExpr, expr: QueryExpr | None) -> list[Hit]:
+        return [hit for each in hits if (hit := self._now(each, user, expr))]
 
     def _now(self, hit: Hit, user: QueryExpr, expr: QueryExpr | None) -> Hit | None:
         if hit.found.uuid not in self._hidden:
