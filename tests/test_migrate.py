@@ -31,6 +31,7 @@ from jiuwen_memory.errors import (
     InvalidInputError,
     LLMCallError,
     SchemaMismatchError,
+    StoreError,
 )
 from jiuwen_memory.foundation.store.graph.columns import collection_columns
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS, JOURNAL_COLLECTION
@@ -310,6 +311,28 @@ async def test_a_store_whose_exchange_was_interrupted_is_not_opened_but_finished
         assert sorted(await held(memory)) == sorted(rows)
         assert (await memory.check()).is_clean
     assert len(await listed(wide)) == 4
+
+
+async def test_what_is_kept_of_an_earlier_migration_is_not_overwritten(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    async with aclosing(fake_memory(config=settings(tmp_path, embed_dim=96))) as memory:
+        await memory.migrate(keep_old=True)
+
+    async with aclosing(fake_memory(config=settings(tmp_path, embed_dim=128))) as memory:
+        with pytest.raises(StoreError, match="from an earlier migration"):
+            await memory.migrate()
+
+
+async def test_a_collection_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    connection = MilvusConnection(config, prepare=lambda client, lite: None)
+    await connection.write("Making it", lambda client: client.create_collection(ENTITY_COLLECTION, dimension=8))
+    await connection.close()
+
+    async with aclosing(fake_memory(config=config)) as memory:
+        with pytest.raises(SchemaMismatchError, match="none of ours"):
+            await memory.migrate()
+    assert await listed(config) == [ENTITY_COLLECTION]
 
 
 async def test_a_backend_that_cannot_be_migrated_says_what_else_to_do() -> None:

@@ -335,6 +335,17 @@ async def test_the_spine_and_links_between_close_names_stay() -> None:
     assert {each.uuid for each in (await all_relations(memory, kind="temporal_next")).values()} == spine
 
 
+async def test_close_names_are_linked_while_reading_again_if_the_strategy_says_so() -> None:
+    memory, _ = await filled()
+    strategy = AddMemStrategy(chinese_entity=False, link_synonyms=True, skip_uuid_dedupe=True)
+    heard: list[str] = []
+
+    await memory.rebuild("ann", strategy=strategy, on_progress=lambda progress: heard.append(str(progress)))
+
+    assert heard[-1].startswith("4/4 (0 failed, 0 read before), ")
+    assert (await memory.check("ann")).is_clean
+
+
 async def test_gists_are_made_anew_or_go() -> None:
     gists = {"GistExtraction": _gist, "GistFacts": _gist_facts}
     llm = FakeLLM({"EntityExtraction": named, "RelationExtraction": stated, **gists})
