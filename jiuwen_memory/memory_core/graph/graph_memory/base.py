@@ -369,12 +369,13 @@ class GraphMemory(Identities):
         if not collections:
             return SearchResult({}, diagnostics=SearchDiagnostics(search_strategy), language=self.language)
         configs = {name: strategy.config(name) for name in collections}
+        origin = Origin(source, session_id)
         time = AskedTime(parse_moment(as_of, "as_of"), parse_moment(known_at, "known_at"))
         notes = Notes()
         with notes.timed("query"):
             embedded, scope, period = await together(
                 self._embedded(query, query_embedding, configs, users),
-                recall_scope(Origin(source, session_id), collections, user=filter_user(users), store=self._store),
+                recall_scope(origin, collections, user=filter_user(users), store=self._store),
                 read_period(query, configs.values(), reference_time=reference_time),
             )
         asked = replace(time, period=period)
