@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jiuwen_memory.testing import FakeLLM
-from tests.benchmarks import methods
+from jiuwen_memory.testing import FakeLLM, by_name
+from tests.benchmarks import batches, methods
+from tests.benchmarks.batches_truth import PORTRAITS
 from tests.benchmarks.methods import FoundFact, Measure, OwnQuestions, Score, measure, score
 from tests.benchmarks.methods_truth import SAMPLES
 
@@ -65,3 +66,31 @@ def test_the_table_sums_by_method_and_language_and_counts_failures(
     assert capsys.readouterr().out.splitlines()[-1] == (
         "| openie, en | 2 (1 failed) | 1 | 100 | 0 | 2 | 2 | 1.00 | 0.22 | 1 | 1.00 | 0.14 |"
     )
+
+
+async def test_pairs_are_judged_in_questions_of_the_wanted_size() -> None:
+    alone, at_once = [await batches.judge(FakeLLM(), "en", size) for size in (1, 12)]
+
+    assert alone.calls > at_once.calls == 1
+    assert alone.outcome == at_once.outcome == "0 of 6 found again, 0 fused wrongly"
+
+
+async def test_a_description_counts_when_it_tells_its_own_and_is_blamed_for_what_it_tells_of_another() -> None:
+    known = {each.name: each.text for each in PORTRAITS["cn"]}
+    right = FakeLLM({"EntitySummaries": by_name(known)})
+    shifted = FakeLLM({"EntitySummaries": by_name(dict(zip(known, [*known.values()][1:], strict=False)))})
+
+    rows = [await batches.describe(llm, "cn", 4) for llm in (right, shifted)]
+
+    assert [row.outcome for row in rows] == [
+        "12 of 12 tell their own, 0 something of another",
+        "0 of 12 tell their own, 11 something of another",
+    ]
+    assert [row.calls for row in rows] == [3, 3]
+
+
+async def test_a_document_is_read_in_as_many_questions_as_its_pieces() -> None:
+    rows = [await batches.read(FakeLLM(), "en", size, "openie") for size in (50, 400)]
+
+    assert rows[0].calls > rows[1].calls == 1
+    assert rows[1].outcome == "things right 0/0, found 0/19; facts right 0/0, found 0/15"

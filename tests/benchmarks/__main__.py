@@ -1,7 +1,7 @@
 """Measures the memory against its budgets and prints a table: `python -m tests.benchmarks`, which `make bench` runs.
 
 A report, not a test: counts and ratios are the same everywhere, times are CPU seconds of this process, in which both
-the memory and Milvus Lite run.
+the memory and Milvus Lite run; with `--server`, those of this process and of a `milvus-lite server` together.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import logging
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tests.benchmarks import counts, loads, processes, quality, times
 from tests.benchmarks.report import Line, print_lines, surroundings, write_json
 from tests.benchmarks.settings import Setting, make_setting
+from tests.stores import LiteServer, lite_server_process
 
 Measure = Callable[[Setting], Awaitable[list[Line]]]
 
@@ -40,17 +42,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the chosen lines, print them, keep them."""
     options = _parse(arguments)
     logging.getLogger("jiuwen_memory").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder:
-        setting = make_setting(Path(folder), sizes=options.entities, quick=options.quick, growth=options.growth)
+    with tempfile.TemporaryDirectory() as folder, _server(options, Path(folder)) as server:
+        sizes, quick, growth = options.entities, options.quick, options.growth
+        setting = make_setting(Path(folder), sizes=sizes, quick=quick, growth=growth, server=server)
         found = surroundings()
         print(", ".join(f"{name} {value}" for name, value in found.items()))
         lines = asyncio.run(_measured(setting, options.only))
     print()
     print_lines(lines)
     if options.json:
-        kept = {"entities": options.entities, "quick": options.quick, "growth": options.growth}
+        kept = {name: getattr(options, name) for name in ("entities", "quick", "growth", "server")}
         write_json(options.json, lines, kept, found)
         print(f"\nThe numbers behind it are in {options.json}")
+
+
+def _server(options: argparse.Namespace, folder: Path) -> AbstractContextManager[LiteServer | None]:
+    return lite_server_process(folder / "server") if options.server else nullcontext()
 
 
 async def _measured(setting: Setting, keys: Sequence[str]) -> list[Line]:
@@ -68,6 +75,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--entities", type=_sizes, default=None, help="sizes of graphs, default 0,1000,10000")
     parser.add_argument("--growth", type=int, default=None, help="adds of line j, default 600; 10000 takes long")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers to this file")
+    parser.add_argument("--server", action="store_true", help="keep the graphs of lines d to h and l on a server")
     parser.add_argument("--quick", action="store_true", help="few repetitions on small graphs")
     options = parser.parse_args(arguments)
     options.entities = options.entities or ((0, 200) if options.quick else (0, 1000, 10_000))

@@ -34,7 +34,7 @@ class RawSearch:
     def __init__(self, config: GraphConfig) -> None:
         from pymilvus import MilvusClient
 
-        self._client = MilvusClient(config.uri, timeout=config.timeout, dedicated=True)
+        self._client = MilvusClient(config.uri, db_name=config.name, timeout=config.timeout, dedicated=True)
 
     def search(self, text: str, vector: list[float]) -> list[dict[str, Any]]:
         """Search the three collections with the memory's channels, filters, limits and columns."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.worlds import Worlds
+from tests.stores import LiteServer
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,13 @@ class Setting:
         return min(self.filled, default=200)
 
 
-def make_setting(folder: Path, *, sizes: tuple[int, ...], quick: bool, growth: int) -> Setting:
+def make_setting(
+    folder: Path, *, sizes: tuple[int, ...], quick: bool, growth: int, server: LiteServer | None = None
+) -> Setting:
     """Return a setting; `quick` takes fewer repetitions and fewer combinations."""
     return Setting(
         folder=folder,
-        worlds=Worlds(folder),
+        worlds=Worlds(folder, server),
         sizes=sizes,
         counts=(0, 5, 20) if quick else (0, 1, 5, 20),
         adds=3 if quick else 9,

@@ -1,4 +1,7 @@
-"""Lines that are CPU times: adds, searches against raw searches, graph expansion. Runs Milvus Lite in this process."""
+"""Lines that are CPU times: adds, searches against raw searches, graph expansion.
+
+Milvus Lite runs in this process, or in a server's, whose CPU counts too.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +61,10 @@ async def measured_adds(world: World, size: int, adds: int, *, merges: bool = Fa
 
     async def all_adds() -> None:
         for _ in range(adds):
-            costs.append(await cpu_of(add))
+            costs.append(await cpu_of(add, server=world.server))
             await asyncio.sleep(SETTLING)
 
-    total = await cpu_of(all_adds)
+    total = await cpu_of(all_adds, server=world.server)
     return AddCosts(costs, total / adds, world.model.cpu / adds, world.embedder.cpu / adds)
 
 
@@ -117,7 +120,11 @@ async def search_against_raw(setting: Setting) -> list[Line]:
 
             try:
                 calls = [(partial(ours, query), partial(theirs, query)) for query in asked]
-                lines.append(await _ratio_line("e", f"search of three collections / raw, {size}", calls, SEARCH_FACTOR))
+                lines.append(
+                    await _ratio_line(
+                        "e", f"search of three collections / raw, {size}", calls, SEARCH_FACTOR, world.server
+                    )
+                )
             finally:
                 raw.close()
     return lines
@@ -139,7 +146,9 @@ async def graph_expansion(setting: Setting) -> list[Line]:
                 await world.memory.search(query[0], USER_ID, strategy, query_embedding=query[1])
 
             calls = [(partial(search, query, "two hops"), partial(search, query, "default")) for query in asked]
-            lines.append(await _ratio_line("f", f"bfs_depth=2 / depth 0, {size} entities", calls, EXPANSION_FACTOR))
+            lines.append(
+                await _ratio_line("f", f"bfs_depth=2 / depth 0, {size} entities", calls, EXPANSION_FACTOR, world.server)
+            )
     return lines
 
 
@@ -156,14 +165,18 @@ async def strategies_against_default(setting: Setting) -> list[Line]:
             for name in STRATEGIES:
                 if name != "default":
                     calls = [(partial(search, query, name), partial(search, query, "default")) for query in asked]
-                    lines.append(await _ratio_line("l", f"{name} / default, {size} entities", calls, None))
+                    lines.append(
+                        await _ratio_line("l", f"{name} / default, {size} entities", calls, None, world.server)
+                    )
     return lines
 
 
 Call = Callable[[], Awaitable[object]]
 
 
-async def _ratio_line(key: str, what: str, calls: Sequence[tuple[Call, Call]], budget: float | None) -> Line:
+async def _ratio_line(
+    key: str, what: str, calls: Sequence[tuple[Call, Call]], budget: float | None, server: int | None
+) -> Line:
     """Measure pairs of calls in turns, each pair in the other order than the one before."""
     for first, second in calls[: 2 * WARM_UP]:
         await first()
@@ -171,10 +184,10 @@ async def _ratio_line(key: str, what: str, calls: Sequence[tuple[Call, Call]], b
     pairs: list[tuple[float, float]] = []
     for number, (first, second) in enumerate(calls):
         if number % 2:
-            pairs.append((await cpu_of(first), await cpu_of(second)))
+            pairs.append((await cpu_of(first, server=server), await cpu_of(second, server=server)))
         else:
-            other = await cpu_of(second)
-            pairs.append((await cpu_of(first), other))
+            other = await cpu_of(second, server=server)
+            pairs.append((await cpu_of(first, server=server), other))
     upper, lower = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     ratio = statistics.median(upper) / statistics.median(lower)
     return Line(

@@ -1,4 +1,6 @@
-"""Graphs to measure on: Milvus Lite on disk, empty or filled straight through the store. Touches a folder.
+"""Graphs to measure on: Milvus Lite, on disk or behind its server, empty or filled straight through the store.
+
+Touches a folder or the server.
 
 A filled graph of N entities has N relations, N / 10 episodes, one speaker, and twins for texts that merge entities.
 """
@@ -30,6 +32,7 @@ from tests.benchmarks.texts import (
     verb,
     words,
 )
+from tests.stores import LiteServer
 
 BATCH = 500
 SPEAKER_RELATIONS = 10
@@ -41,10 +44,13 @@ REFERENCES_KEPT = 100
 class World:
     """An opened memory with its model and embedder."""
 
-    def __init__(self, memory: GraphMemory, model: MarkedModel, embedder: WordEmbedder) -> None:
+    def __init__(
+        self, memory: GraphMemory, model: MarkedModel, embedder: WordEmbedder, *, server: int | None = None
+    ) -> None:
         self.memory = memory
         self.model = model
         self.embedder = embedder
+        self.server = server
 
     async def add(self, case: Case, *, user: str = USER_ID, answered: bool = False) -> GraphMemUpdate:
         """Add a case's conversation."""
@@ -52,22 +58,25 @@ class World:
         return await self.memory.add_memory(EpisodeType.CONVERSATION, user, messages)
 
 
-def make_memory(uri: str, model: ChatModel, embedder: WordEmbedder, *, language: Language = "en") -> GraphMemory:
-    """Return a memory on a store, asked in one language throughout."""
+def make_memory(
+    uri: str, model: ChatModel, embedder: WordEmbedder, *, name: str = "", language: Language = "en"
+) -> GraphMemory:
+    """Return a memory on a store, asked in one language throughout; `name` is the database on a server."""
     strategy = AddMemStrategy(chinese_entity=language == "cn")
-    config = GraphConfig(uri=uri, embed_dim=DIM, timeout=120.0)
+    config = GraphConfig(uri=uri, name=name, embed_dim=DIM, timeout=120.0)
     memory = GraphMemory(config, model, extraction_strategy=strategy, language=language)
     memory.attach_embedder(embedder)
     return memory
 
 
 class Worlds:
-    """Keeps the filled graphs of a run in one folder, each filled once."""
+    """Keeps the filled graphs of a run, each filled once: in one folder, or each in a database of a server."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server: LiteServer | None = None) -> None:
         self._folder = folder
+        self._server = server
         self._fresh = 0
-        self._filled: set[Path] = set()
+        self._filled: set[str] = set()
 
     @asynccontextmanager
     async def open(
@@ -83,20 +92,28 @@ class Worlds:
 
         What is added stays: lines that would disturb each other use graphs of different labels.
         """
-        path = self._folder / f"{label}-{size}-{degree}.db"
+        place = f"{label}_{size}_{degree}"
         if not size:
             self._fresh += 1
-            path = self._folder / f"empty-{self._fresh}.db"
+            place = f"empty_{self._fresh}"
         model = model or MarkedModel()
-        embedder = WordEmbedder()
-        world = World(make_memory(str(path), model, embedder, language=language), model, embedder)
+        world = self._make(place, model, language)
+        embedder = world.embedder
         async with world.memory:
-            if size and path not in self._filled:
+            if size and place not in self._filled:
                 print(f"  filling a graph of {size} entities, {degree} relations at the speaker ...", flush=True)
                 await fill(world.memory.db_backend, embedder, size=size, degree=degree)
-                self._filled.add(path)
+                self._filled.add(place)
             embedder.calls, embedder.texts, embedder.cpu = 0, 0, 0.0
             yield world
+
+    def _make(self, place: str, model: MarkedModel, language: Language) -> World:
+        embedder = WordEmbedder()
+        if self._server is None:
+            uri = str(self._folder / f"{place}.db")
+            return World(make_memory(uri, model, embedder, language=language), model, embedder)
+        memory = make_memory(self._server.uri, model, embedder, name=place, language=language)
+        return World(memory, model, embedder, server=self._server.pid)
 
 
 async def fill(store: GraphStore, embedder: WordEmbedder, *, size: int, degree: int) -> None:
