@@ -318,7 +318,7 @@ async def test_items_beyond_a_batch_are_asked_in_calls_of_their_own_at_once() ->
 
 
 async def test_a_small_model_is_asked_one_pair_at_a_time() -> None:
-    mind = taught(strategy=AddMemStrategy.small_model())
+    mind = taught(strategy=AddMemStrategy.small_model(extraction="staged", judge_entities=True))
     await mind.learn(HUNT[3], types=WHO, said=[HUNT])
     mind.llm.replies = {"EntityExtraction": entities({"Ada H.": "Human", "Corvid L.": "Entity"})}
 

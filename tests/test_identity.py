@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from jiuwen_memory import ENTITY_COLLECTION, Entity, EpisodeType, RRFRankConfig, SearchConfig
+from jiuwen_memory import ENTITY_COLLECTION, AddMemStrategy, Entity, EpisodeType, RRFRankConfig, SearchConfig
 from tests.memory_support import (
     ENGLISH,
     Taught,
@@ -466,3 +466,34 @@ async def test_of_two_of_one_name_the_one_with_a_neighbour_in_the_text_is_meant_
     counts = {each.uuid: each.mention_count for each in await namesakes(mind)}
     assert (counts[people[number]], counts[people[1 - number]]) == (2, 1)
     assert (await all_relations(mind.memory))["He leads a team."].lhs == people[number]
+
+
+async def test_without_judging_a_name_means_its_stored_entity_and_similar_names_are_others() -> None:
+    mind = taught(strategy=ENGLISH.model_copy(update={"judge_entities": False}))
+    await mind.learn("Bo Berg the baker.", types={"Bo Berg": "Human", "Java": "Entity"})
+
+    update = await mind.learn("Bo Berg, B. Berg.", types={"bo berg": "Human", "B. Berg": "Human"}, same={})
+
+    assert mind.llm.asked("EntityDuplication") == []
+    assert [each.name for each in update.added_entity] == ["B. Berg"]
+    assert (await all_entities(mind.memory))["Bo Berg"].mention_count == 2
+
+
+async def test_without_judging_of_two_with_one_name_the_one_of_the_session_is_meant() -> None:
+    mind = taught()
+    await mind.learn("Bo Berg the baker.", types={"Bo Berg": "Human"}, session_id="s1")
+    await mind.learn("Bo Berg the baker came.", types={"Bo Berg": "Human"}, session_id="s1")
+    judge = await mind.learn("Bo Berg the judge.", types={"Bo Berg": "Human"}, session_id="s2", same={})
+    unasked = taught(
+        strategy=ENGLISH.model_copy(update={"judge_entities": False}), config=mind.memory.config, llm=mind.llm
+    )
+
+    update = await unasked.learn("Bo Berg ruled.", types={"Bo Berg": "Human"}, session_id="s2")
+
+    assert [each.uuid for each in update.updated_entity] == [each.uuid for each in judge.added_entity]
+
+
+def test_a_small_model_is_not_asked_who_is_who() -> None:
+    strategy = AddMemStrategy.small_model()
+
+    assert (strategy.extraction, strategy.judge_entities, strategy.judge_items) == ("temporal", False, 1)

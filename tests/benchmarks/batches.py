@@ -33,7 +33,7 @@ from tests.benchmarks.methods import FoundFact, score
 from tests.benchmarks.methods_truth import SAMPLES, Sample
 
 SIZES = {"judge": (1, 4, 12), "describe": (1, 4, 12), "read": (50, 100, 400)}
-WAYS = ("staged", "openie")
+WAYS = ("openie", "temporal")
 LANGUAGES: tuple[Language, ...] = ("en", "cn")
 USER = "marta"
 HEAD = "| asked | size | calls | tokens in | out | seconds | outcome |\n|---|---|---|---|---|---|---|"
@@ -94,7 +94,8 @@ async def judge(model: ChatModel, language: Language, size: int) -> Row:
     script = partly.script.replies
     script["EntitySummaries"] = by_name({each.stored: each.known for each in pairs})
     script["EntityExtraction"] = {"entities": [{"name": each.stored, "type": each.type_name} for each in pairs]}
-    async with _memory(partly, AddMemStrategy.small_model(judge_items=size), language) as memory:
+    strategy = AddMemStrategy.small_model(extraction="staged", judge_entities=True, judge_items=size)
+    async with _memory(partly, strategy, language) as memory:
         first = await memory.add_memory(EpisodeType.DOCUMENT, USER, "\n".join(each.known for each in pairs))
         script["EntityExtraction"] = {"entities": [{"name": each.told, "type": each.type_name} for each in pairs]}
         with row.timed():
@@ -120,7 +121,8 @@ async def describe(model: ChatModel, language: Language, size: int) -> Row:
     partly.script.replies["EntityExtraction"] = {
         "entities": [{"name": each.name, "type": each.type_name} for each in portraits]
     }
-    async with _memory(partly, AddMemStrategy.small_model(batch_items=size), language) as memory:
+    strategy = AddMemStrategy.small_model(extraction="staged", batch_items=size)
+    async with _memory(partly, strategy, language) as memory:
         with row.timed():
             update = await memory.add_memory(EpisodeType.DOCUMENT, USER, "\n".join(each.text for each in portraits))
     told = {each.name: each.content.casefold() for each in update.added_entity}
@@ -134,7 +136,7 @@ async def read(model: ChatModel, language: Language, size: int, way: str) -> Row
     """Take the five episodes of a language in as one document."""
     sample = _one_document(language)
     row = Row(f"tokens of text, {way}, {language}", size)
-    asked = {"EntityExtraction", "RelationExtraction", "OpenInformation", "EntityDuplication", "RelationVerdicts"}
+    asked = {"OpenInformation", "TemporalFacts", "RelationVerdicts"}
     strategy = AddMemStrategy.small_model(extraction=way, chunk_tokens=size)
     async with _memory(Partly(model, row, frozenset(asked)), strategy, language) as memory:
         with row.timed():

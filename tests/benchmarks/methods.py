@@ -116,7 +116,7 @@ class OwnQuestions:
 
 async def measure(method: str, sample: Sample, model: ChatModel) -> Measure:
     """Take one episode in by one method, and look at what became of it."""
-    strategy = AddMemStrategy.small_model(**({} if method == "staged" else {"extraction": method}))
+    strategy = AddMemStrategy.small_model(extraction=method)
     start = time.monotonic()
     config = GraphConfig(uri=f"measure-{uuid4().hex}", backend="memory", embed_dim=64, embedding_model=FakeEmbedder(64))
     async with GraphMemory(config, model, extraction_strategy=strategy, language=sample.language) as memory:

@@ -79,6 +79,8 @@ class AddMemStrategy(BaseModel):
         skip_uuid_dedupe: do not check that new ids are free.
         recall_episode, recall_entity, recall_relation: what is looked up at each stage.
         summary_target: length an entity's summary aims at, in characters (twice that for people).
+        judge_entities: ask which stored entities new names mean. Without it a name means the stored entity of that name
+            and a compatible type, and no other.
         merge_entities: fuse stored entities that turn out to be one; new mentions find their entity either way.
         merge_relations: ask whether new facts repeat or contradict stored ones.
         max_retired: facts that one text may end by contradicting them; more are refused, with a warning.
@@ -112,6 +114,7 @@ class AddMemStrategy(BaseModel):
     )
     recall_relation: RetrievalStrategy = Field(default_factory=lambda: RetrievalStrategy(min_score=0.02))
     summary_target: int = Field(default=250, ge=10, le=2000)
+    judge_entities: bool = True
     merge_entities: bool = True
     merge_relations: bool = True
     merge_filter: bool = True
@@ -128,10 +131,14 @@ class AddMemStrategy(BaseModel):
 
     @classmethod
     def small_model(cls, **changes: object) -> Self:
-        """Return a strategy for models of a few billion parameters: English judgements, one pair a question."""
-        return cls.model_validate(
-            {"chinese_entity": False, "batch_items": 12, "judge_items": 1, "chunk_tokens": 800, **changes}
-        )
+        """Return a strategy for models of a few billion parameters, which read well and judge badly.
+
+        Things and facts are asked for at once, with their times; who is who is settled by names; facts are judged one
+        pair a question, in English.
+        """
+        chosen = {"extraction": "temporal", "judge_entities": False, "chinese_entity": False}
+        sizes = {"batch_items": 12, "judge_items": 1, "chunk_tokens": 800}
+        return cls.model_validate({**chosen, **sizes, **changes})
 
     def question_language(
         self, question: Literal["entity", "entity_dedupe", "relation"], language: Language

@@ -118,7 +118,8 @@ async def recall_entities(mentions: Sequence[Mention], request: AddRequest, serv
             strict=True,
         )
     )
-    similar = await _entities_like(rest, vectors, request=request, services=services)
+    judged = rest if services.strategy.judge_entities else []
+    similar = await _entities_like(judged, vectors, request=request, services=services)
     return KnownEntities(
         same_name=same_name,
         similar=tuple(similar.get(mention, ()) for mention in mentions),

@@ -112,7 +112,7 @@ def resolve_names(
 
     A stored entity of the same name and a compatible type is the same without a model if it is a speaker, or shares a
     neighbour or the session with the text. Otherwise it is asked about, and no answer means the same; of several, the
-    first of those that share something with the text.
+    first of those that share something with the text. Where nothing is to be asked, that holds at once.
     """
     speaking = {normalise_name(speaker.name) for speaker in speakers}
     settled: list[Entity | None] = []
@@ -129,9 +129,12 @@ def resolve_names(
             or entity.uuid in known.in_session
             or _shares_neighbour(entity, number, known=known)
         ]
+        fitting.sort(key=lambda entity: entity not in certain)
+        if not strategy.judge_entities:
+            settled.append(fitting[0] if fitting else None)
+            continue
         only_one = certain[:1] if len(fitting) == 1 or normalise_name(mention.name) in speaking else []
         settled.append(only_one[0] if only_one else None)
-        fitting.sort(key=lambda entity: entity not in certain)
         pool = [*fitting, *(entity for entity in same_name if entity not in fitting), *known.similar[number]]
         if only_one or not pool:
             continue
