@@ -13,7 +13,7 @@ from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, is_cjk, no
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
 from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, JsonSchema
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import EntityDef
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, EntityDef, HumanEntity
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntityExtraction
 from jiuwen_memory.memory_core.graph.extraction.ontology import named_type
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import cut_history
@@ -37,11 +37,13 @@ _PRONOUNS_EN: Final = (
 )
 _PRONOUNS_CN: Final = "我|你|您|他|她|它|我们|咱们|你们|他们|她们|它们|自己|大家|这|那|这个|那个|有人|某人|谁|说话人"
 _PRONOUNS: Final = re.compile(f"{_PRONOUNS_EN}|{_PRONOUNS_CN}")
+_CAPITALS: Final = re.compile(r"(?<!\w)[A-Z]{2,}(?!\w)")
 _MONTHS: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
     r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
 _DAYS: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_CALLED_LIKE_A_DATE: Final = re.compile(f"{_MONTHS}|{_DAYS}")
 _ORDINAL: Final = r"\d{1,2}(?:st|nd|rd|th)?"
 _SPAN: Final = r"(?:week|month|year|weekend|spring|summer|autumn|fall|winter)s?"
 _DATE_LIKE: Final = tuple(
@@ -142,16 +144,16 @@ def read_mentions(
     mentions: dict[tuple[str, str], Mention] = {}
     for item in items:
         name, kind = _name_and_type(item)
-        reason = names.reason_to_drop(name)
+        found = _type_named(kind, types)
+        reason = names.reason_to_drop(name, speaks=found is not None and issubclass(found, (HumanEntity, AIEntity)))
         if reason:
             reply.drop(name or item, reason)
             continue
-        type_name = _type_named(kind, types, closed=closed)
-        if not type_name:
+        if found is None and closed:
             if normalise_name(name) not in names.speakers:
                 reply.drop(name, f"{read_text(kind)!r} is no listed type of entity")
             continue
-        mention = Mention(within_limit(name, reply), type_name)
+        mention = Mention(within_limit(name, reply), found.name if found else EntityDef.name)
         mentions.setdefault((normalise_name(mention.name), mention.type_name), mention)
     return list(mentions.values())
 
@@ -179,15 +181,13 @@ def _name_and_type(item: JsonValue) -> tuple[str, JsonValue]:
     return " ".join(name.split()), kind
 
 
-def _type_named(kind: JsonValue, types: Sequence[type[EntityDef]], *, closed: bool) -> str:
-    """Return the type an answer means, by name or by position in the list: else the general one, if the set is open."""
+def _type_named(kind: JsonValue, types: Sequence[type[EntityDef]]) -> type[EntityDef] | None:
+    """Return the type an answer means, by name or by position in the list, or None."""
     named = named_type(kind, types) if isinstance(kind, str) else None
     position = read_id(kind)
     if named is None and position is not None and 0 <= position < len(types):
-        named = types[position]
-    if named is None:
-        return "" if closed else EntityDef.name
-    return named.name
+        return types[position]
+    return named
 
 
 def within_limit(name: str, reply: Reply) -> str:
@@ -204,22 +204,28 @@ class NameCheck:
     def __init__(self, source: SourceText, example: str, *, with_dates: bool = False) -> None:
         self.speakers = {normalise_name(name) for name in source.speakers}
         self.text = normalise_name(" ".join((source.content, *source.speakers, *source.history)))
+        # Where everything is in capitals, they tell nothing apart.
+        self.capitals = frozenset() if source.content.isupper() else frozenset(_CAPITALS.findall(source.content))
         self.unspaced = self.text.replace(" ", "")
         self.example = example
         self.with_dates = with_dates
 
-    def reason_to_drop(self, name: str) -> str:
-        """Return why a name is none; empty if it may be one."""
+    def reason_to_drop(self, name: str, *, speaks: bool = False) -> str:
+        """Return why a name is none; empty if it may be one. What `speaks`, a person or an AI, may be called April."""
         plain = normalise_name(name)
         if not plain:
             return "no name"
         if plain in self.speakers:
             return ""
-        if _PRONOUNS.fullmatch(plain):
+        if _PRONOUNS.fullmatch(plain) and not self.is_abbreviation(name):
             return "a pronoun"
-        if not self.with_dates and is_date(name):
+        if not self.with_dates and is_date(name) and not (speaks and _CALLED_LIKE_A_DATE.fullmatch(plain)):
             return "a date, not a name"
         return "copied from the prompt" if self.is_copied(name) else ""
+
+    def is_abbreviation(self, name: str) -> bool:
+        """Tell whether the text has a name in capitals, as in `the US`, `WHO` and `IT`."""
+        return name in self.capitals
 
     def is_copied(self, words: str) -> bool:
         """Tell whether words stand in the prompt, and not in the text."""

@@ -89,7 +89,7 @@ class FactReader:
         subject, target = (self._person(end, speaker) for end in (subject, target))
         content = _line(first_of(fields, FACT_FIELDS)) or _sentence(subject, name, target)
         qualifiers = {**self._qualifiers(fields), **({"said_by": speaker} if speaker else {})}
-        if not self._names.with_dates and target and is_date(target):
+        if not self._names.with_dates and is_date(target) and not self._ends.is_listed(target):
             qualifiers.setdefault("time", target)
             target = subject
         source, at = self._end(subject), self._end(target or subject)
@@ -115,7 +115,7 @@ class FactReader:
 
     def _person(self, name: str, speaker: str) -> str:
         """Return who is meant by `I`: the one who says so, or the only one who speaks."""
-        if normalise_name(name) not in _FIRST_PERSON:
+        if normalise_name(name) not in _FIRST_PERSON or self._names.is_abbreviation(name):
             return name
         only = next(iter(self._speakers.values())) if len(self._speakers) == 1 else ""
         return speaker or only or name

@@ -162,6 +162,10 @@ class Ends:
             for name in (label, f"{mention.name} ({mention.type_name})", mention.name):
                 self.by_name.setdefault(normalise_name(name), index)
 
+    def is_listed(self, name: str) -> bool:
+        """Tell whether a mention has this name."""
+        return normalise_name(name) in self.by_name
+
     def find(self, value: JsonValue) -> int | None:
         """Return the position of the mention with this name or listed number, or None."""
         if isinstance(value, dict):
