@@ -36,6 +36,7 @@ def test_the_built_in_prompts_pass(tmp_path: Path) -> None:
         ("en/timezone.md", PLACE + "{{ text }} {{ speakres }}", "unknown_variable", "speakres"),
         ("cn/timezone.md", PLACE + "nothing", "missing_variable", "'text'"),
         ("en/entity_pair.md", PLACE + "{{ old }}", "missing_variable", "'new'"),
+        ("en/rerank.md", PLACE + "{{ query }}", "missing_variable", "'lines'"),
         ("en/timezone.md", "{{ text }}", "unreadable", "=== system ==="),
         ("en/timezone.md", PLACE + "{% if %}{{ text }}", "unreadable", "cannot be read"),
         ("en/timezones.md", PLACE + "{{ text }}", "unknown_file", "never read"),

@@ -18,7 +18,7 @@ from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS, Prompt
 
 PromptFaultKind = Literal["unknown_file", "unreadable", "unknown_variable", "missing_variable", "unused_variable"]
 
-NEEDED: Final = frozenset({"text", "entities", "items", "groups", "new", "old"})
+NEEDED: Final = frozenset({"text", "entities", "items", "groups", "new", "old", "query", "lines"})
 """Variables without which a question asks about nothing, where the built-in file has them."""
 
 
