@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from jiuwen_memory import AddMemStrategy, Episode, GraphMemUpdate, Relation, SearchConfig
+from jiuwen_memory import EPISODE_COLLECTION, AddMemStrategy, Episode, GraphMemUpdate, Relation, SearchConfig
 from jiuwen_memory.foundation.store.query import eq
 from tests.life.scripted import relations as relations_of
 from tests.memory_support import Fact, Taught, all_episodes, taught
@@ -239,6 +239,23 @@ async def test_the_episodes_of_a_session_are_a_chain_whatever_order_they_arrive_
 
     assert await spine(mind) == [(2019, 2020), (2020, 2021), (2021, 2023)]
     assert (await mind.memory.check(USER)).findings == ()
+
+
+async def test_a_session_of_any_length_goes_on_where_it_ended() -> None:
+    mind, _ = await spun(())
+    vector = [1.0] + [0.0] * 63
+    told = [
+        Episode(
+            user_id=USER, content=f"Hour {hour}.", session_id="diary", valid_since=3600 * hour, content_embedding=vector
+        )
+        for hour in range(1001)
+    ]
+    await mind.memory.db_backend.upsert(EPISODE_COLLECTION, told)
+
+    update = await mind.learn("The year 2024.", user=USER, session_id="diary", reference_time=year(2024))
+
+    (link,) = [each for each in update.added_relation if each.kind == "temporal_next"]
+    assert (link.lhs, link.rhs) == (told[-1].uuid, update.added_episode[0].uuid)
 
 
 async def test_the_chain_closes_where_an_episode_is_deleted() -> None:

@@ -22,9 +22,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 
 NEXT: Final = "temporal_next"
-SIDE_LIMIT = 1000
-"""Episodes of a session read on either side of a new one."""
-
 FIELDS = ("uuid", "user_id", "language", "valid_since", "offset_since", "source", "created_at", "part")
 
 
@@ -59,11 +56,11 @@ async def recall_spine(request: AddRequest, services: Services) -> Spine:
 
 
 async def _episodes(side: QueryExpr, request: AddRequest, services: Services) -> list[Episode]:
+    # All of them: a store gives them in no order, and the nearest one is wanted.
     found = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
         expr=eq("session_id", request.session_id) & side & ne("obj_type", GIST),
-        limit=SIDE_LIMIT,
         output_fields=list(FIELDS),
         consistency="strong",
     )
