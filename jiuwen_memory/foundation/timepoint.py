@@ -18,7 +18,7 @@ from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.timeformat import FORMATS
 from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, floor, shift
 
-__all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve_period", "resolve_time"]
+__all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve_period", "resolve_time", "utc_moment"]
 
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST_WORDS = 120
@@ -109,6 +109,14 @@ def from_datetime(moment: datetime) -> Timepoint:
     """Return a datetime as a time; without an offset it is UTC."""
     offset = moment.utcoffset() or timedelta()
     return _from_wall_time(moment.replace(tzinfo=None), offset // timedelta(minutes=1), "second")
+
+
+def utc_moment(seconds: int) -> datetime:
+    """Return stored seconds as a datetime in UTC; the calendar's first and last hours elsewhere lie beyond its own."""
+    try:
+        return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=UTC)
+    except OverflowError:
+        return (datetime.min if seconds < 0 else datetime.max).replace(tzinfo=UTC)
 
 
 def format_seconds(seconds: int, offset_minutes: int = 0, precision: Precision = "second", language: str = "en") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Final, Literal, TypeVar, get_args
 
@@ -23,7 +23,7 @@ from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, E
 from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig
 from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chain_filters, eq, gte, in_list, lte, ne
 from jiuwen_memory.foundation.text import is_blank, normalise_name, query_tokens
-from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
+from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, utc_moment
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple, Triples
 
@@ -36,7 +36,6 @@ ALIAS_POOL: Final = 1000
 CLOSE_POOL: Final = 100
 CLOSE_RATIO: Final = 0.8
 """Two names are close if more than this share of their characters is in common (`difflib`)."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FACT_COLUMNS: Final = (
     *("content", "valid_since", "offset_since", "precision_since", "valid_until", "offset_until", "precision_until"),
     *("superseded_by", "mention_count", "first_mentioned_at", "last_mentioned_at", "sources", "episodes", "qualifiers"),
@@ -295,8 +294,8 @@ def _triple(fact: Relation, names: Mapping[str, str], moment: int) -> Triple:
         valid_until=_ends(fact),
         is_current=fact.holds_at(moment),
         mention_count=fact.mention_count,
-        first_mentioned=_moment(fact.first_mentioned_at),
-        last_mentioned=_moment(fact.last_mentioned_at),
+        first_mentioned=None if fact.first_mentioned_at is None else utc_moment(fact.first_mentioned_at),
+        last_mentioned=None if fact.last_mentioned_at is None else utc_moment(fact.last_mentioned_at),
         sources=tuple(fact.sources),
         episodes=tuple(fact.episodes),
         qualifiers=fact.qualifiers,
@@ -369,10 +368,6 @@ def _ends(fact: Relation) -> Timepoint | None:
     if fact.valid_until is None:
         return None
     return Timepoint(fact.valid_until, fact.offset_until, fact.precision_until or "second")
-
-
-def _moment(seconds: int | None) -> datetime | None:
-    return None if seconds is None else _EPOCH + timedelta(seconds=seconds)
 
 
 def _check_text(name: str, value: object) -> None:
