@@ -8,7 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.memory_support import MAY, Taught, taught
+from jiuwen_memory import AddMemStrategy, EpisodeType
+from jiuwen_memory.testing import FakeLLM, fake_memory
+from tests.memory_support import MAY, Taught, model_of, taught
 
 
 async def filled() -> Taught:
@@ -85,6 +87,32 @@ async def test_statistics_can_be_read_written_and_not_changed() -> None:
     assert str(found).startswith("Graph of 'ann': 5 nodes, 7 edges\n")
     with pytest.raises(FrozenInstanceError):
         found.orphans = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "by message"])
+async def test_what_a_talk_with_gists_cost_is_told_once(split: bool) -> None:
+    listed = [{"name": "Ravi", "type": "Human"}, {"name": "search page", "type": "Entity"}]
+    fact = {"fact": "Ravi wants a search page.", "subject": "Ravi", "predicate": "wants", "object": "search page"}
+    replies = {
+        "GistExtraction": {"gists": ["Ravi asks for help.", "They speak of searching."], "entities": listed},
+        "GistFacts": {"facts": [fact]},
+    }
+    strategy = AddMemStrategy(extraction="episodic_gist", chinese_entity=False, split_messages=split)
+    memory = fake_memory(llm=FakeLLM(replies), strategy=strategy)
+    said = [
+        {"role": "user", "name": "Ravi", "content": "I want a search page."},
+        {"role": "user", "content": "Please."},
+    ]
+
+    update = await memory.add_memory(EpisodeType.CONVERSATION, "ann", said)
+
+    found = await memory.stats("ann")
+    texts = 2 if split else 1
+    assert dict(found.episodes) == {"CONVERSATION": texts, "GIST": 2}
+    assert (found.tokens.episodes, found.tokens.calls) == (texts, model_of(memory).calls)
+    assert (found.tokens.input, found.tokens.output) == (update.usage.input_tokens, update.usage.output_tokens)
+    assert found.gist_links == 2 * texts
+    assert found.edges == 1 + found.mentions + found.gist_links
 
 
 async def test_an_unknown_user_has_nothing() -> None:

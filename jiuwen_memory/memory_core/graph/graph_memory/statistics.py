@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
 from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.foundation.timepoint import utc_moment
 from jiuwen_memory.memory_core.graph.extraction.usage import Usage
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
@@ -22,13 +23,12 @@ USAGE: Final = "usage"
 """Where an episode's `extra` says what reading it cost."""
 PAGE: Final = 500
 _SHOWN: Final = 8
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ENTITY_COLUMNS: Final = ("obj_type",)
 _RELATION_COLUMNS: Final = (
     *("kind", "ends", "lhs", "rhs", "sources", "superseded_by"),
     *("valid_since", "valid_until", "obj_type"),
 )
-_EPISODE_COLUMNS: Final = ("obj_type", "source", "session_id", "entities", "valid_since", "extra")
+_EPISODE_COLUMNS: Final = ("obj_type", "source", "session_id", "entities", "parents", "valid_since", "extra")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class GraphStatistics:
         relations: how many there are of each kind; facts about one entity alone count as `fact`.
         current_facts: facts that nothing has ended yet.
         mentions: how often an episode lists an entity.
+        gist_links: how often a gist names a text that it was made of.
         degrees: how many entities have how many facts, by the number of facts.
         mean_degree, max_degree: facts per entity.
         synonym_links, synonym_entities: links between close names, and how many entities have one.
@@ -74,6 +75,7 @@ class GraphStatistics:
     episodes: Mapping[str, int] = field(default_factory=dict)
     current_facts: int = 0
     mentions: int = 0
+    gist_links: int = 0
     degrees: Mapping[int, int] = field(default_factory=dict)
     synonym_links: int = 0
     synonym_entities: int = 0
@@ -92,8 +94,8 @@ class GraphStatistics:
 
     @property
     def edges(self) -> int:
-        """Relations of every kind, and mentions of entities in episodes."""
-        return sum(self.relations.values()) + self.mentions
+        """Relations of every kind, mentions of entities in episodes, and the links of gists to their texts."""
+        return sum(self.relations.values()) + self.mentions + self.gist_links
 
     @property
     def mean_degree(self) -> float:
@@ -122,7 +124,7 @@ class GraphStatistics:
             f"Graph of {self.user_id!r}: {self.nodes} nodes, {self.edges} edges",
             f"  entities    {_shown(self.entities)}",
             f"  relations   {_shown(self.relations)}; {self.current_facts} facts hold",
-            f"  episodes    {_shown(self.episodes)}; {self.mentions} mentions",
+            f"  episodes    {_shown(self.episodes)}; {self.mentions} mentions, {self.gist_links} links of gists",
             f"  degree      mean {self.mean_degree:.1f}, max {self.max_degree}; {self.orphans} entities without a fact",
             f"  synonyms    {self.synonym_links} links between {self.synonym_entities} entities",
             f"  sources     {_shown(self.sources)}",
@@ -162,6 +164,7 @@ async def recall_statistics(user_id: str, store: GraphStore) -> GraphStatistics:
         episodes=_sorted(told.types),
         current_facts=edges.current,
         mentions=told.mentions,
+        gist_links=told.gist_links,
         degrees=dict(sorted(Counter(degree.values()).items())),
         synonym_links=edges.kinds["synonym"],
         synonym_entities=len(edges.synonyms),
@@ -169,8 +172,8 @@ async def recall_statistics(user_id: str, store: GraphStore) -> GraphStatistics:
         sources=_sorted(told.sources),
         sessions=_sorted(told.sessions),
         fact_sources=_sorted(edges.sources),
-        since=_moment(told.first),
-        until=_moment(told.last),
+        since=None if told.first is None else utc_moment(told.first),
+        until=None if told.last is None else utc_moment(told.last),
         tokens=told.tokens,
     )
 
@@ -218,6 +221,7 @@ class _Told:
         self.sessions: Counter[str] = Counter()
         self.tokens = Tokens()
         self.mentions = 0
+        self.gist_links = 0
         self.first: int | None = None
         self.last: int | None = None
 
@@ -226,7 +230,10 @@ class _Told:
         self.sources[episode.source] += 1
         self.sessions[episode.session_id] += 1
         self.mentions += len(episode.entities)
-        self.tokens += _tokens(episode)
+        if episode.is_gist:
+            self.gist_links += len(episode.parents)
+        else:
+            self.tokens += _tokens(episode)
         if episode.valid_since is not None:
             self.first = min(episode.valid_since, self.first if self.first is not None else episode.valid_since)
             self.last = max(episode.valid_since, self.last if self.last is not None else episode.valid_since)
@@ -243,15 +250,16 @@ def _tokens(episode: Episode) -> Tokens:
 
 
 def with_usage(planned: GraphMemUpdate, usage: Usage) -> GraphMemUpdate:
-    """Return a plan whose new episode keeps what reading it cost."""
+    """Return a plan whose new episode keeps what reading it cost; of several messages read at once it is the first."""
     spent = {"calls": usage.calls, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    episodes = [each.revise(extra={**each.extra, USAGE: spent}) for each in planned.added_episode]
+    texts = [each.uuid for each in planned.added_episode if not each.is_gist]
+    told = dict.fromkeys(texts, dict.fromkeys(spent, 0)) | dict.fromkeys(texts[:1], spent)
+    episodes = [
+        each.revise(extra={**each.extra, USAGE: told[each.uuid]}) if each.uuid in told else each
+        for each in planned.added_episode
+    ]
     return replace(planned, added_episode=episodes)
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _moment(seconds: int | None) -> datetime | None:
-    return None if seconds is None else _EPOCH + timedelta(seconds=seconds)
