@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +13,7 @@ from jiuwen_memory import BulkProgress, EpisodeType, GraphConfig, GraphMemory, M
 from jiuwen_memory.errors import InvalidInputError, LLMCallError
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, fake_memory
 from jiuwen_memory.testing.llm import Answer, FakePrompt
+from tests.killing import kill_midway
 from tests.memory_support import MAY, all_entities, all_episodes, all_relations, entities, facts
 
 USERS = ("ann", "bob", "cem")
@@ -179,6 +177,35 @@ async def test_a_cancelled_run_leaves_whole_inputs_and_can_be_done_again() -> No
         assert len(await told(memory, user)) == 5
 
 
+UNORDERED: list[tuple[Any, EpisodeType, dict[str, Any]]] = [
+    ({1: "one", "two": 2}, EpisodeType.JSON, {}),
+    ({"place": {(1, 2): "corner"}}, EpisodeType.JSON, {}),
+    ("It rained.", EpisodeType.DOCUMENT, {"content_fmt_kwargs": "user"}),
+]
+
+
+async def test_an_item_that_cannot_be_put_in_order_does_not_keep_the_others_out() -> None:
+    memory = fake_memory(llm=scripted())
+    odd = [MemoryItem("ann", content, kind, **options) for content, kind, options in UNORDERED]
+
+    first = await memory.add_memories([*odd, document("ann", 1)])
+    again = await memory.add_memories([*odd, document("ann", 1)])
+
+    assert [isinstance(each.error, InvalidInputError) for each in first.results] == [False, True, True, False]
+    assert [each.is_repeat for each in again.results] == [True, False, False, True]
+
+
+async def test_what_failed_counts_in_what_a_run_cost() -> None:
+    llm = FakeLLM({"EntityExtraction": "I cannot."})
+    memory = fake_memory(llm=llm)
+
+    report = await memory.add_memories([document("ann", 1), document("bob", 1)])
+
+    assert report.progress.failed == 2
+    assert report.progress.calls == llm.calls == 6
+    assert report.progress.input_tokens > report.progress.output_tokens > 0
+
+
 async def test_users_share_requests_for_vectors() -> None:
     shared, own = FakeEmbedder(), FakeEmbedder()
     bulk = fake_memory(llm=scripted(latency=0.02), embedder=shared)
@@ -219,7 +246,7 @@ async def test_what_is_no_item_is_refused(wrong: list[MemoryItem]) -> None:
         await memory.add_memories(wrong)
 
 
-async def run_in_process(path: Path, *, latency: float) -> None:
+async def run_in_process(path: Path, latency: float) -> None:
     """Add everything to the store at a path."""
     config = GraphConfig(uri=str(path), embed_dim=64)
     async with fake_memory(llm=scripted(latency=latency), config=config) as memory:
@@ -229,7 +256,7 @@ async def run_in_process(path: Path, *, latency: float) -> None:
 @pytest.mark.slow
 async def test_a_killed_run_is_done_again_without_loss_or_repeat(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    await asyncio.to_thread(kill_midway, path)
+    assert await kill_midway(__name__, path, 0.05, lines=4) == "4"
 
     config = GraphConfig(uri=str(path), embed_dim=64)
     async with fake_memory(llm=scripted(), config=config) as memory:
@@ -242,20 +269,3 @@ async def test_a_killed_run_is_done_again_without_loss_or_repeat(tmp_path: Path)
             assert sorted(await told(memory, user)) == sorted(items)
             assert len(await all_relations(memory, user)) == 4
         assert (await memory.check()).is_clean
-
-
-def kill_midway(path: Path) -> None:
-    """Add to a store in another process, and kill that when four items are done."""
-    code = (
-        "import asyncio, pathlib, tests.test_bulk as t;"
-        f"asyncio.run(t.run_in_process(pathlib.Path({str(path)!r}), latency=0.05))"
-    )
-    root = Path(__file__).resolve().parent.parent
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root, env=environment
-    ) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(4)]
-        os.kill(process.pid, signal.SIGKILL)
-    assert lines[-1].strip() == "4"

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from operator import methodcaller
@@ -38,6 +34,7 @@ from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS, JO
 from jiuwen_memory.foundation.store.graph.milvus.connection import MilvusConnection
 from jiuwen_memory.foundation.store.graph.milvus.schema import build_schema, index_settings
 from jiuwen_memory.testing import FakeEmbedder, fake_memory
+from tests.killing import kill_midway
 from tests.memory_support import taught
 
 LATER = {
@@ -358,7 +355,7 @@ async def test_a_killed_migration_is_finished_by_another_call(tmp_path: Path) ->
     await filled(tmp_path)
     async with aclosing(fake_memory(config=settings(tmp_path))) as before:
         rows = await held(before)
-    await asyncio.to_thread(kill_midway, tmp_path)
+    assert await kill_midway(__name__, tmp_path, lines=2) == RELATION_COLLECTION
 
     async with aclosing(fake_memory(config=settings(tmp_path))) as old:
         assert await held(old) == rows
@@ -368,19 +365,3 @@ async def test_a_killed_migration_is_finished_by_another_call(tmp_path: Path) ->
         assert sum(report.rows.values()) == 9 and report.copied < 9
         assert await held(memory) == rows
         assert (await memory.check()).is_clean
-
-
-def kill_midway(path: Path) -> None:
-    """Migrate in another process, and kill that when two collections are copied."""
-    code = (
-        f"import asyncio, pathlib, tests.test_migrate as t; asyncio.run(t.run_in_process(pathlib.Path({str(path)!r})))"
-    )
-    root = Path(__file__).resolve().parent.parent
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=root, env=environment
-    ) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2)]
-        os.kill(process.pid, signal.SIGKILL)
-    assert lines[-1].strip() == RELATION_COLLECTION

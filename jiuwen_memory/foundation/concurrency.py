@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -69,6 +70,13 @@ async def off_loop(executor: Executor | None, function: Callable[P, T], /, *args
     """
     call = partial(copy_context().run, function, *args, **kwargs)
     return await asyncio.get_running_loop().run_in_executor(executor, call)
+
+
+async def tell(listener: Callable[[T], Awaitable[None] | None] | None, news: T) -> None:
+    """Hand something to a listener, if there is one; it may be a function or a coroutine function."""
+    told = listener(news) if listener else None
+    if inspect.isawaitable(told):
+        await told
 
 
 async def shielded(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
-from jiuwen_memory.foundation.concurrency import together
+from jiuwen_memory.foundation.concurrency import tell, together
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of
 from jiuwen_memory.memory_core.config.graph import EpisodeType
+from jiuwen_memory.memory_core.graph.extraction.usage import Usage
 from jiuwen_memory.memory_core.graph.graph_memory.requests import Content
 from jiuwen_memory.memory_core.graph.graph_memory.services import Vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
@@ -54,10 +56,21 @@ class ItemResult:
         """The item was in the graph already."""
         return self.update is not None and self.update.duplicate_of is not None
 
+    @property
+    def usage(self) -> Usage:
+        """What the item cost, stored or not."""
+        if self.update is not None:
+            return self.update.usage
+        spent = self.error.usage if self.error else None
+        return spent if isinstance(spent, Usage) else Usage()
+
 
 @dataclass(frozen=True)
 class BulkProgress:
-    """How far `add_memories` is. `done` counts every item that was tried, `failed` and `repeated` are among them."""
+    """How far `add_memories` is. `done` counts every item that was tried, `failed` and `repeated` are among them.
+
+    Calls and tokens are those of all of them, of what failed too.
+    """
 
     total: int
     done: int = 0
@@ -77,6 +90,20 @@ class BulkProgress:
     def remaining_seconds(self) -> float | None:
         """How long the rest takes at this rate; None while nothing is known."""
         return (self.total - self.done) / self.rate if self.rate else None
+
+    def after(self, result: ItemResult, *, seconds: float) -> BulkProgress:
+        """Return how far it is with one more item."""
+        spent = result.usage
+        return BulkProgress(
+            total=self.total,
+            done=self.done + 1,
+            failed=self.failed + (result.error is not None),
+            repeated=self.repeated + result.is_repeat,
+            seconds=seconds,
+            calls=self.calls + spent.calls + spent.reasked,
+            input_tokens=self.input_tokens + spent.input_tokens,
+            output_tokens=self.output_tokens + spent.output_tokens,
+        )
 
     def __str__(self) -> str:
         return (
@@ -112,7 +139,7 @@ async def add_items(
     queues: dict[str, list[int]] = {}
     for number, item in enumerate(listed):
         queues.setdefault(item.user_id, []).append(number)
-    run = _Run(listed, add, on_progress)
+    run = _Run(listed, add, on_progress, BulkProgress(len(listed)))
     waiting = iter(queues.values())
 
     async def work() -> None:
@@ -121,7 +148,7 @@ async def add_items(
                 await run.add(number)
 
     await together(*(work() for _ in range(min(users_at_once, len(queues)))))
-    return BulkReport(tuple(run.results[number] for number in range(len(listed))), run.progress())
+    return BulkReport(tuple(run.results[number] for number in range(len(listed))), run.progress)
 
 
 @dataclass
@@ -131,33 +158,19 @@ class _Run:
     items: Sequence[MemoryItem]
     add_one: Add
     on_progress: OnProgress | None
+    progress: BulkProgress
     results: dict[int, ItemResult] = field(default_factory=dict)
     start: float = field(default_factory=time.monotonic)
 
     async def add(self, number: int) -> None:
         item = self.items[number]
         try:
-            self.results[number] = ItemResult(item, update=await self.add_one(item))
+            result = ItemResult(item, update=await self.add_one(item))
         except JiuwenMemoryError as error:
-            self.results[number] = ItemResult(item, error=error)
-        if self.on_progress:
-            told = self.on_progress(self.progress())
-            if inspect.isawaitable(told):
-                await told
-
-    def progress(self) -> BulkProgress:
-        results = self.results.values()
-        usages = [each.update.usage for each in results if each.update]
-        return BulkProgress(
-            total=len(self.items),
-            done=len(results),
-            failed=sum(each.error is not None for each in results),
-            repeated=sum(each.is_repeat for each in results),
-            seconds=time.monotonic() - self.start,
-            calls=sum(usage.calls + usage.reasked for usage in usages),
-            input_tokens=sum(usage.input_tokens for usage in usages),
-            output_tokens=sum(usage.output_tokens for usage in usages),
-        )
+            result = ItemResult(item, error=error)
+        self.results[number] = result
+        self.progress = self.progress.after(result, seconds=time.monotonic() - self.start)
+        await tell(self.on_progress, self.progress)
 
 
 def resolve_keys(items: Iterable[MemoryItem]) -> list[MemoryItem]:
@@ -182,9 +195,19 @@ def resolve_keys(items: Iterable[MemoryItem]) -> list[MemoryItem]:
 
 
 def _digest(item: MemoryItem) -> str:
-    named = [item.user_id, str(item.src_type), item.session_id, item.source, dict(item.content_fmt_kwargs or {})]
-    text = json.dumps([*named, item.content], ensure_ascii=False, sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    roles = item.content_fmt_kwargs or {}
+    named: list[object] = [item.user_id, str(item.src_type), item.session_id, item.source]
+    named += [dict(roles) if isinstance(roles, Mapping) else roles, item.content]
+    return hashlib.sha256(_written(named).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def _written(value: object) -> str:
+    """Return a value as text; "" for what cannot be written, which no add takes either."""
+    for write in (partial(json.dumps, ensure_ascii=False, sort_keys=True, default=repr), repr):
+        # Keys of several types have no order; JSON takes them all the same.
+        with suppress(TypeError, ValueError, RecursionError):
+            return write(value)
+    return ""
 
 
 class GatheringEmbedding:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from jiuwen_memory.foundation.concurrency import tell
 from jiuwen_memory.foundation.store.graph.base import Migration
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.memory_core.graph.graph_memory.commit import embedding_key
@@ -88,10 +88,7 @@ async def _copy(
             copied=progress.copied + copied,
             embedded=progress.embedded + embedded,
         )
-        if on_progress:
-            told = on_progress(progress)
-            if inspect.isawaitable(told):
-                await told
+        await tell(on_progress, progress)
     return progress
 
 
