@@ -17,6 +17,7 @@ from jiuwen_memory import (
     ReembedProgress,
 )
 from jiuwen_memory.errors import EmbeddingCallError, InvalidInputError, LLMCallError, StoreError
+from jiuwen_memory.foundation.locks import InProcessLocks
 from jiuwen_memory.testing import FakeEmbedder, fake_memory
 from tests.memory_support import Taught, taught
 
@@ -97,6 +98,21 @@ async def test_after_a_failure_it_goes_on_where_it_stopped() -> None:
     assert [each.rows for each in heard] == [1, 3]
     assert (done.embedded, done.kept) == (5, 3)
     assert (await world.memory.check()).is_clean
+
+
+async def test_others_may_write_while_it_goes_on() -> None:
+    world = await filled(locks=InProcessLocks(wait=0.1))
+    world.memory.attach_embedder(OtherEmbedder(64))
+
+    async def add(progress: ReembedProgress) -> None:
+        await world.learn(f"It rained for {progress.rows} days.", user="ann")
+
+    done = await world.memory.reembed("ann", on_progress=add)
+
+    assert (done.embedded, done.kept) == (4, 0)
+    assert (await world.memory.stats("ann")).episodes["DOCUMENT"] == 4
+    assert (await world.memory.check()).counts.keys() == {"stale_vector"}
+    assert (await world.memory.check("ann")).is_clean
 
 
 async def test_an_embedder_that_fails_leaves_the_graph_as_it_was() -> None:

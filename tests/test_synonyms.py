@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from jiuwen_memory import ENTITY_COLLECTION, AddMemStrategy
+from jiuwen_memory import ENTITY_COLLECTION, AddMemStrategy, Entity
 from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.locks import InProcessLocks, Lease
 from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.testing import FakeEmbedder
 from tests.memory_support import Taught, all_entities, taught
 
 CLOSE = {"Katherine Johnson": "Human", "Katherine Johnsson": "Human", "Oslo": "Place"}
+ALIKE = {
+    "Edda Holt": [1.0],
+    "E. Holt": [0.93, 0.3676],
+    "UNICEF": [0.0, 0.0, 1.0],
+    "Children's Fund": [0.0, 0.0, 0.85, 0.5268],
+    "bike": [0.0] * 4 + [1.0],
+    "bicycle": [0.0] * 4 + [0.81, 0.5864],
+    "pier": [0.0] * 6 + [1.0],
+    "wharf": [0.0] * 6 + [0.79, 0.6131],
+}
+"""Names and where they lie: another spelling, an abbreviation and related words, each pair less close than the last."""
+
+
+class Placing(FakeEmbedder):
+    """An embedding model that puts chosen texts where it is told."""
+
+    def __init__(self, places: Mapping[str, Sequence[float]]) -> None:
+        super().__init__(64)
+        self.places = places
+
+    def _vector(self, text: str) -> list[float]:
+        place = self.places.get(text)
+        return super()._vector(text) if place is None else [*place, *([0.0] * (64 - len(place)))]
+
+
+async def linked(world: Taught) -> set[frozenset[str]]:
+    """Return the links as pairs of names."""
+    names = {each.uuid: name for name, each in (await all_entities(world.memory)).items()}
+    return {frozenset((names[link.lhs], names[link.rhs])) for link in await world.memory.synonyms("ann")}
 
 
 async def known(**options: Any) -> Taught:
@@ -160,3 +193,80 @@ async def test_links_of_an_entity_that_the_user_merges_go_and_the_others_stay() 
     (link,) = await world.memory.synonyms("ann")
     assert {link.lhs, link.rhs} == {kept, other}
     assert (await world.memory.check("ann")).is_clean
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, 3), ({"min_similarity": 0.75}, 4), ({"min_similarity": 0.9}, 1), ({"min_similarity": 0.99}, 0)],
+    ids=["as REMem does", "wider", "narrower", "equal names only"],
+)
+async def test_other_spellings_abbreviations_and_related_words_are_linked_from_a_threshold_on(
+    given: dict[str, float], found: int
+) -> None:
+    world = taught(embedder=Placing(ALIKE))
+    await world.learn("They were all mentioned.", types=dict.fromkeys(ALIKE, "Entity"))
+
+    report = await world.memory.link_synonyms("ann", **given)
+
+    names = list(ALIKE)
+    assert report.added == found
+    assert await linked(world) == {frozenset(names[place : place + 2]) for place in range(0, 2 * found, 2)}
+
+
+@pytest.mark.parametrize("while_adding", [True, False])
+async def test_the_strategy_says_what_is_close_and_how_many_are_linked(while_adding: bool) -> None:
+    closeness = {"synonym_min_similarity": 0.9, "link_synonyms": while_adding}
+    world = taught(
+        embedder=Placing(ALIKE), strategy=AddMemStrategy.model_validate({"chinese_entity": False} | closeness)
+    )
+
+    await world.learn("They were all mentioned.", types=dict.fromkeys(ALIKE, "Entity"))
+    if not while_adding:
+        await world.memory.link_synonyms("ann")
+
+    assert await linked(world) == {frozenset(("Edda Holt", "E. Holt"))}
+
+
+async def test_a_new_entity_is_linked_to_the_nearest_of_all_stored_and_new_ones_only() -> None:
+    places = {"Old": [1.0], "New": [0.95, 0.3122], "Newer": [0.855, 0.281, 0.4359]}
+    strategy = AddMemStrategy(chinese_entity=False, link_synonyms=True, synonym_top_k=1)
+    world = taught(embedder=Placing(places), strategy=strategy)
+    await world.learn("One.", types={"Old": "Entity"})
+
+    await world.learn("Two.", types={"New": "Entity", "Newer": "Entity"})
+
+    assert await linked(world) == {frozenset(("Old", "New")), frozenset(("New", "Newer"))}
+
+
+class CountingLocks(InProcessLocks):
+    """Locks that count how often a user was held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = 0
+
+    @asynccontextmanager
+    async def hold(self, store: str, user_id: str) -> AsyncIterator[Lease]:
+        async with super().hold(store, user_id) as lease:
+            self.held += 1
+            yield lease
+
+
+async def test_what_is_found_on_two_pages_counts_once_and_others_may_write_in_between() -> None:
+    locks = CountingLocks()
+    world = taught(locks=locks)
+    unlike = [[0.0] * place + [1.0] + [0.0] * (63 - place) for place in range(60)]
+    vectors = [*unlike, *unlike]
+    rows = [
+        Entity(uuid=f"{place:032}", user_id="ann", name=f"n{place}", name_embedding=one, content_embedding=one)
+        for place, one in enumerate(vectors)
+    ]
+    await world.memory.db_backend.upsert(ENTITY_COLLECTION, rows)
+
+    first = await world.memory.link_synonyms("ann")
+    held = locks.held
+    again = await world.memory.link_synonyms("ann")
+
+    assert (first.entities, first.added, first.known) == (120, 60, 0)
+    assert (again.entities, again.added, again.known) == (120, 0, 60)
+    assert held == 1 + 2

@@ -93,6 +93,8 @@ class AddMemStrategy(BaseModel):
         keep_failed: keep the input of an add that fails for good in the journal, for `resume`.
         max_llm_calls: requests to the model per add, retries included (None: no limit); what is left out is reported.
         link_synonyms: link new entities to those with close names, as `GraphMemory.link_synonyms` does for all.
+        synonym_min_similarity: cosine of two name vectors from which on names are close (the threshold of REMem).
+        synonym_top_k: how many of the nearest an entity is linked to, at most.
         max_tokens: tokens per add, prompts and answers together (None: no limit).
     """
 
@@ -126,6 +128,8 @@ class AddMemStrategy(BaseModel):
     judge_items: int = Field(default=20, ge=1, le=200)
     keep_failed: bool = True
     link_synonyms: bool = False
+    synonym_min_similarity: float = Field(default=0.8, gt=0, le=1)
+    synonym_top_k: int = Field(default=10, ge=1, le=2047)
     max_llm_calls: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
 

@@ -40,8 +40,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.pending import (
     readable_pending,
     resolve_waiting,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_update
-from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_repeat, recall_taken
+from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_addition
+from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_repeat
 from jiuwen_memory.memory_core.graph.graph_memory.requests import (
     AddRequest,
     Content,
@@ -59,9 +59,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import DE
 from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime, parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.searching.vectors import Embedded, QuerySide
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, parse_vector
-from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
-from jiuwen_memory.memory_core.graph.graph_memory.statistics import with_usage
-from jiuwen_memory.memory_core.graph.graph_memory.synonyms import Closeness, with_synonyms
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
 
 class GraphMemory(Identities):
@@ -303,17 +301,9 @@ class GraphMemory(Identities):
             for plan_id in settled:
                 await self._store.journal.remove(plan_id, part.user_id)
             return GraphMemUpdate(duplicate_of=repeated.uuid, warnings=key_warnings(part, repeated))
-        planned = await plan_update(part, services)
-        if not services.strategy.skip_uuid_dedupe:
-            planned = with_fresh_ids(planned, await recall_taken(planned, services))
-        if services.strategy.link_synonyms:
-            planned = await with_synonyms(
-                planned, part.user_id, Closeness(), store=self._store, embedder=services.embedder
-            )
         ledger = services.asker.ledger
-        planned = with_usage(planned, ledger.usage)
         update = await commit_update(
-            planned,
+            await plan_addition(part, services),
             part.user_id,
             store=self._store,
             embedder=services.embedder,

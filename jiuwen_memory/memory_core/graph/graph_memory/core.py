@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -55,6 +55,10 @@ class Hold:
     embedder: Embedder
     replayed: int
     pending: tuple[JournalEntry, ...]
+
+
+GetHold = Callable[[], AbstractAsyncContextManager[Hold]]
+"""Holds a user for as long as the context lasts; what goes through a whole graph lets others in between its pages."""
 
 
 class MemoryCore:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.store.graph.graph_object import Relation
-from jiuwen_memory.memory_core.graph.graph_memory.reembed import OnReembed, ReembedProgress, Stores, reembed_user
+from jiuwen_memory.memory_core.graph.graph_memory.reembed import OnReembed, ReembedProgress, copy_user, reembed_user
 from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
 from jiuwen_memory.memory_core.graph.graph_memory.statistics import GraphStatistics, recall_statistics
 from jiuwen_memory.memory_core.graph.graph_memory.synonyms import (
-    MIN_SIMILARITY,
-    TOP_K,
     Closeness,
     SynonymReport,
     link_user,
@@ -28,23 +28,24 @@ class Growth(Upkeep):
         return await recall_statistics(user_id, self._store)
 
     async def link_synonyms(
-        self, user_id: str, *, min_similarity: float = MIN_SIMILARITY, top_k: int = TOP_K
+        self, user_id: str, *, min_similarity: float | None = None, top_k: int | None = None
     ) -> SynonymReport:
         """Link entities whose names are close, as relations of the kind `synonym`; nothing is merged.
 
-        Doing it again adds only what is missing.
+        Doing it again adds only what is missing. The user's lock is held for a page of entities at a time.
 
         Args:
             user_id: whose entities are linked.
-            min_similarity: cosine of two name vectors from which on they are close.
-            top_k: how many of the nearest each entity is linked to, at most.
+            min_similarity: cosine of two name vectors from which on they are close; left out, it is
+                `AddMemStrategy.synonym_min_similarity`.
+            top_k: how many of the nearest each entity is linked to, at most; left out, it is
+                `AddMemStrategy.synonym_top_k`.
         """
         parse_user_id(user_id, self.config.db_storage_config)
-        closeness = Closeness(min_similarity, top_k)
-        async with self._hold(user_id, self._embedder()) as hold:
-            return await link_user(
-                user_id, closeness, store=self._store, embedder=hold.embedder, confirm=hold.lease.confirm
-            )
+        closeness = Closeness.wanted(self.extraction_strategy, min_similarity=min_similarity, top_k=top_k)
+        return await link_user(
+            user_id, closeness, store=self._store, hold=partial(self._hold, user_id, self._embedder())
+        )
 
     async def synonyms(self, user_id: str) -> list[Relation]:
         """Return a user's links between close names, the closest first; `qualifiers` tells how close."""
@@ -67,7 +68,7 @@ class Growth(Upkeep):
         """Give the rows of one user, or of everyone, vectors of the attached embedder; no language model is asked.
 
         Rows that have them already are passed over, so that an interrupted call is done again by calling it again. Two
-        models of one name count as one.
+        models of one name count as one. The user's lock is held for a page of rows at a time, for a copy throughout.
 
         Args:
             user_id: whose rows; None is everyone's.
@@ -88,11 +89,9 @@ class Growth(Upkeep):
         done = ReembedProgress()
         for user in await self._users(user_id):
             if into is None:
-                async with self._hold(user, embedder) as hold:
-                    stores = Stores(self._store, self._store, embedder, hold.lease.confirm)
-                    done = await reembed_user(user, stores, before=done, on_progress=on_progress)
+                hold = partial(self._hold, user, embedder)
+                done = await reembed_user(user, self._store, hold=hold, before=done, on_progress=on_progress)
                 continue
-            async with self._hold(user, self._embedder()), into._hold(user, embedder) as hold:
-                stores = Stores(self._store, into._store, embedder, hold.lease.confirm)
-                done = await reembed_user(user, stores, before=done, on_progress=on_progress)
+            async with self._hold(user, self._embedder()), into._hold(user, embedder) as held:
+                done = await copy_user(user, self._store, into._store, held=held, before=done, on_progress=on_progress)
         return done

@@ -12,13 +12,24 @@ from jiuwen_memory.memory_core.graph.graph_memory import (
     resolve,
     rivals,
     spine,
+    synonyms,
     type_rules,
 )
 from jiuwen_memory.memory_core.graph.graph_memory import postprocess_graph_objects as postprocess
 from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
-from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
+from jiuwen_memory.memory_core.graph.graph_memory.statistics import with_usage
+
+
+async def plan_addition(request: AddRequest, services: Services) -> GraphMemUpdate:
+    """Return a plan ready to be written: its new ids are free, close names are linked, and it says what it cost."""
+    planned = await plan_update(request, services)
+    if not services.strategy.skip_uuid_dedupe:
+        planned = with_fresh_ids(planned, await recall.recall_taken(planned, services))
+    planned = await synonyms.with_synonyms(planned, request.user_id, services)
+    return with_usage(planned, services.asker.ledger.usage)
 
 
 async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime
 from typing import Final
 
 from pydantic import JsonValue
 
 from jiuwen_memory.errors import JiuwenMemoryError
-from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.concurrency import off_loop, tell
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.graph_object import Episode
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.foundation.timepoint import Timepoint
 from jiuwen_memory.memory_core.config.graph import EpisodeType
-from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, HumanEntity
+from jiuwen_memory.memory_core.graph.extraction.attributes import value_schemas
+from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import AIEntity, HumanEntity, RelationDef
+from jiuwen_memory.memory_core.graph.extraction.ontology import Ontology
 from jiuwen_memory.memory_core.graph.extraction.prompts import LANGUAGES, QUESTIONS, PromptLibrary
 from jiuwen_memory.memory_core.graph.extraction.usage import Usage
 from jiuwen_memory.memory_core.graph.extraction.values import Mention
@@ -28,13 +29,10 @@ from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import Graph
 from jiuwen_memory.memory_core.graph.graph_memory.forget import recall_graph
 from jiuwen_memory.memory_core.graph.graph_memory.overlay import OverlaidStore
-from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_update
-from jiuwen_memory.memory_core.graph.graph_memory.recall import recall_taken
+from jiuwen_memory.memory_core.graph.graph_memory.pipeline import plan_addition
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.services import Services
-from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate, with_fresh_ids
-from jiuwen_memory.memory_core.graph.graph_memory.statistics import with_usage
-from jiuwen_memory.memory_core.graph.graph_memory.synonyms import Closeness, with_synonyms
+from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 from jiuwen_memory.memory_core.graph.graph_memory.withdrawing import (
     REBUILD,
     resolve_cleared,
@@ -108,10 +106,7 @@ async def rebuild_episodes(uuids: Iterable[str], *, read: ReadAgain, on_progress
             kept=progress.kept + (reading.update is None and reading.error is None),
             usage=progress.usage + reading.usage,
         )
-        if on_progress:
-            told = on_progress(progress)
-            if inspect.isawaitable(told):
-                await told
+        await tell(on_progress, progress)
     return RebuildReport(progress, failed, tuple(warnings))
 
 
@@ -163,14 +158,10 @@ async def read_again(
     strategy = services.strategy.model_copy(update={"temporal_spine": False})
     view = replace(services, store=OverlaidStore(services.store, withdrawal.update), strategy=strategy)
     speakers = _speakers(episode, graph)
-    planned = await plan_update(resolve_request(episode, speakers), view)
-    if not strategy.skip_uuid_dedupe:
-        planned = with_fresh_ids(planned, await recall_taken(planned, services))
-    if strategy.link_synonyms:
-        planned = await with_synonyms(planned, user_id, Closeness(), store=view.store, embedder=view.embedder)
+    planned = await plan_addition(resolve_request(episode, speakers), view)
     ledger = services.asker.ledger
     mark = {"run": run, "done": True, "speakers": _as_json(speakers)}
-    update = resolve_retold(withdrawal, with_usage(planned, ledger.usage), mark=mark)
+    update = resolve_retold(withdrawal, planned, mark=mark)
     stored = await commit_update(update, user_id, store=services.store, embedder=services.embedder, confirm=confirm)
     return replace(stored, warnings=[*ledger.warnings, *stored.warnings], usage=ledger.usage)
 
@@ -191,16 +182,14 @@ async def clear_derived(run: str, *, user_id: str, services: Services, confirm: 
 
 def resolve_request(episode: Episode, speakers: tuple[Mention, ...]) -> AddRequest:
     """Return the input that an episode was stored for."""
-    offset = episode.offset_since
-    seconds = _said(episode)
-    moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
+    said = Timepoint(_said(episode), episode.offset_since, "second")
     return AddRequest(
         user_id=episode.user_id,
         kind=EpisodeType[episode.obj_type],
         text=episode.content,
         speakers=speakers,
-        reference_time=moment.astimezone(timezone(timedelta(minutes=offset))),
-        reference=Timepoint(seconds, offset, "second"),
+        reference_time=datetime.fromisoformat(said.iso()),
+        reference=said,
         is_repeatable=False,
         session_id=episode.session_id,
         source=episode.source,
@@ -231,8 +220,19 @@ def _as_json(speakers: tuple[Mention, ...]) -> dict[str, JsonValue]:
 async def resolve_run(name: str, *, services: Services, prompts: PromptLibrary) -> str:
     """Return what marks a rebuild: its name, and everything of which another answer may come."""
     sources = await off_loop(None, _sources, prompts)
-    settings = [name, services.strategy.model_dump_json(), services.language, *services.ontology.own_names, *sources]
+    settings = [name, services.strategy.model_dump_json(), services.language, _types(services.ontology), *sources]
     return hashlib.sha256(json.dumps(settings, ensure_ascii=False).encode()).hexdigest()[:24]
+
+
+def _types(ontology: Ontology) -> list[JsonValue]:
+    """Return all that a model is told of the types, in either language, and what it may answer."""
+    told: list[JsonValue] = [ontology.closed_entities, ontology.closed_relations]
+    for kind in (*ontology.entity_types, *ontology.relation_types):
+        ends = kind.ends() if issubclass(kind, RelationDef) else ()
+        told.append([kind.name, *(list(names) for names in ends)])
+        for language in LANGUAGES:
+            told += [kind.wording(language), dict(kind.fields(language)), dict(value_schemas(kind, language))]
+    return told
 
 
 def _sources(prompts: PromptLibrary) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT, GIST
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
@@ -36,15 +37,25 @@ class Record:
             return self.first
         tokens = set(query_tokens(words).split())
         spoken = [each for each in self.verbatim if speaker and speaker in each.speakers]
-        return max(
-            spoken or self.verbatim, key=lambda each: len(tokens.intersection(search_tokens(each.content).split()))
-        )
+        return max(spoken or self.verbatim, key=lambda each: len(tokens & self._words[each.uuid]))
 
     def naming(self, names: Iterable[str]) -> list[Episode]:
         """Return the verbatim episodes in which one of the names stands; spaces do not matter."""
-        wanted = [normalise_name(name).replace(" ", "") for name in names]
-        texts = ((each, normalise_name(each.content).replace(" ", "")) for each in self.verbatim)
-        return [each for each, text in texts if any(name in text for name in wanted)]
+        wanted = [_unspaced(name) for name in names]
+        return [each for each in self.verbatim if any(name in self._unspaced[each.uuid] for name in wanted)]
+
+    @cached_property
+    def _words(self) -> Mapping[str, frozenset[str]]:
+        """The words of each verbatim episode: a talk has as many messages as it tells facts."""
+        return {each.uuid: frozenset(search_tokens(each.content).split()) for each in self.verbatim}
+
+    @cached_property
+    def _unspaced(self) -> Mapping[str, str]:
+        return {each.uuid: _unspaced(each.content) for each in self.verbatim}
+
+
+def _unspaced(text: str) -> str:
+    return normalise_name(text).replace(" ", "")
 
 
 def resolve_record(request: AddRequest, history: History, language: Language) -> Record:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
 from jiuwen_memory.errors import StoreError
+from jiuwen_memory.foundation.concurrency import tell
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.foundation.store.query import filter_user
-from jiuwen_memory.memory_core.graph.graph_memory.audit import Confirm
 from jiuwen_memory.memory_core.graph.graph_memory.commit import WRITE_ORDER, commit_update, embedding_key
-from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
+from jiuwen_memory.memory_core.graph.graph_memory.core import GetHold, Hold
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
 PAGE: Final = 200
@@ -40,53 +40,74 @@ class ReembedProgress:
 OnReembed = Callable[[ReembedProgress], Awaitable[None] | None]
 
 
-@dataclass(frozen=True)
-class Stores:
-    """Where rows come from and where they go, which may be the same, and the embedder of the latter."""
-
-    source: GraphStore
-    target: GraphStore
-    embedder: Embedder
-    confirm: Confirm
-
-
 async def reembed_user(
-    user_id: str, stores: Stores, *, before: ReembedProgress, on_progress: OnReembed | None
+    user_id: str, store: GraphStore, *, hold: GetHold, before: ReembedProgress, on_progress: OnReembed | None
 ) -> ReembedProgress:
-    """Write a user's rows with vectors of the embedder, a page at a time, and add up what was done.
+    """Give a user's rows vectors of the held embedder, a page at a time, and add up what was done.
 
-    A row that is there already, with the right vectors, is passed over; so doing it again goes on where it stopped.
-    Call it under the user's lock, in both stores.
+    A row that has the right vectors is passed over; so doing it again goes on where it stopped. The user is held for
+    one page at a time.
+    """
+    return await _reembed(user_id, store, store, hold=hold, before=before, on_progress=on_progress)
+
+
+async def copy_user(
+    user_id: str,
+    source: GraphStore,
+    target: GraphStore,
+    *,
+    held: Hold,
+    before: ReembedProgress,
+    on_progress: OnReembed | None,
+) -> ReembedProgress:
+    """Write a user's rows into another store, with vectors of its embedder; what is there already is passed over.
+
+    Call it while the user is held in both stores.
 
     Raises:
         StoreError: afterwards the rows of the two stores are not the same; nothing was removed.
     """
+    done = await _reembed(
+        user_id, source, target, hold=lambda: nullcontext(held), before=before, on_progress=on_progress
+    )
+    for entry in await source.journal.entries(user_id):
+        await target.journal.put(entry)
+    await _verify(user_id, source, target)
+    return done
+
+
+async def _reembed(
+    user_id: str,
+    source: GraphStore,
+    target: GraphStore,
+    *,
+    hold: GetHold,
+    before: ReembedProgress,
+    on_progress: OnReembed | None,
+) -> ReembedProgress:
     done = before
     for collection in WRITE_ORDER:
-        ids = await _recall_ids(collection, user_id, stores.source)
+        async with hold():
+            ids = await _recall_ids(collection, user_id, source)
         for start in range(0, len(ids), PAGE):
-            done += await _commit_page(collection, ids[start : start + PAGE], user_id, stores)
-            if on_progress:
-                told = on_progress(done)
-                if inspect.isawaitable(told):
-                    await told
-    if stores.source is not stores.target:
-        for entry in await stores.source.journal.entries(user_id):
-            await stores.target.journal.put(entry)
-        await _verify(user_id, stores)
+            async with hold() as held:
+                done += await _commit_page(collection, ids[start : start + PAGE], user_id, source, target, held=held)
+            await tell(on_progress, done)
     return done + ReembedProgress(users=1)
 
 
-async def _commit_page(collection: str, ids: Sequence[str], user_id: str, stores: Stores) -> ReembedProgress:
-    user = filter_user(user_id)
-    rows = await stores.source.query(collection, user=user, ids=ids, consistency="strong")
-    wanted = [each.revise(embedding_key=embedding_key(each, stores.embedder.name)) for each in rows]
+async def _commit_page(
+    collection: str, ids: Sequence[str], user_id: str, source: GraphStore, target: GraphStore, *, held: Hold
+) -> ReembedProgress:
+    user, embedder = filter_user(user_id), held.embedder
+    rows = await source.query(collection, user=user, ids=ids, consistency="strong")
+    wanted = [each.revise(embedding_key=embedding_key(each, embedder.name)) for each in rows]
     present = rows
-    if stores.source is not stores.target:
-        present = await stores.target.query(collection, user=user, ids=ids, consistency="strong")
+    if source is not target:
+        present = await target.query(collection, user=user, ids=ids, consistency="strong")
     there = {each.uuid: each for each in present}
     new = [each for each in wanted if there.get(each.uuid) != each]
-    await commit_update(_update_of(new), user_id, store=stores.target, embedder=stores.embedder, confirm=stores.confirm)
+    await commit_update(_update_of(new), user_id, store=target, embedder=embedder, confirm=held.lease.confirm)
     return ReembedProgress(embedded=len(new), kept=len(rows) - len(new))
 
 
@@ -98,14 +119,14 @@ def _update_of(rows: Sequence[BaseGraphObject]) -> GraphMemUpdate:
     )
 
 
-async def _verify(user_id: str, stores: Stores) -> None:
+async def _verify(user_id: str, source: GraphStore, target: GraphStore) -> None:
     for collection in WRITE_ORDER:
-        source = set(await _recall_ids(collection, user_id, stores.source))
-        target = set(await _recall_ids(collection, user_id, stores.target))
-        if source != target:
+        old = set(await _recall_ids(collection, user_id, source))
+        new = set(await _recall_ids(collection, user_id, target))
+        if old != new:
             raise StoreError(
-                f"After copying {collection} of {user_id!r}, {len(source - target)} rows are missing in the copy and "
-                f"{len(target - source)} are in the copy only. Copy into a store that holds nothing else of this user "
+                f"After copying {collection} of {user_id!r}, {len(old - new)} rows are missing in the copy and "
+                f"{len(new - old)} are in the copy only. Copy into a store that holds nothing else of this user "
                 "and that nobody writes to meanwhile, and call reembed again."
             )
 

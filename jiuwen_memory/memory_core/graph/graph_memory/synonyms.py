@@ -6,25 +6,27 @@ The idea, and the threshold, are those of REMem's synonymy edges (a nearest-neig
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import mul
 from typing import Final
 
 from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.concurrency import off_loop
 from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Relation
 from jiuwen_memory.foundation.store.graph.result_ranking import WeightedRankConfig
 from jiuwen_memory.foundation.store.query import eq, filter_user, in_list
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy
 from jiuwen_memory.memory_core.graph.graph_memory.audit import Confirm
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
-from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Vector
+from jiuwen_memory.memory_core.graph.graph_memory.core import GetHold
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services, Vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
 SYNONYM: Final = "synonym"
-MIN_SIMILARITY: Final = 0.8
-TOP_K: Final = 10
 PAGE: Final = 100
 _BY_NAME: Final = WeightedRankConfig(name_dense=1.0, content_dense=0.0, content_sparse=0.0)
 
@@ -36,14 +38,24 @@ Pair = tuple[str, str]
 class Closeness:
     """How close two names must be (cosine of their vectors), and how many of the nearest each entity is linked to."""
 
-    min_similarity: float = MIN_SIMILARITY
-    top_k: int = TOP_K
+    min_similarity: float
+    top_k: int
 
     def __post_init__(self) -> None:
         if not 0 < self.min_similarity <= 1:
             raise InvalidInputError(f"min_similarity is {self.min_similarity}; give a number above 0 and up to 1.")
         if self.top_k < 1:
             raise InvalidInputError(f"top_k is {self.top_k}; give 1 or more.")
+
+    @classmethod
+    def wanted(
+        cls, strategy: AddMemStrategy, *, min_similarity: float | None = None, top_k: int | None = None
+    ) -> Closeness:
+        """Return what a strategy says, but for what is given."""
+        return cls(
+            strategy.synonym_min_similarity if min_similarity is None else min_similarity,
+            strategy.synonym_top_k if top_k is None else top_k,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,49 +67,64 @@ class SynonymReport:
     known: int = 0
 
 
-async def link_user(
-    user_id: str, closeness: Closeness, *, store: GraphStore, embedder: Embedder, confirm: Confirm
-) -> SynonymReport:
-    """Link all entities of a user whose names are close, a page at a time. Call it under the user's lock."""
-    user = filter_user(user_id)
-    listed = await store.query(ENTITY_COLLECTION, user=user, output_fields=["uuid"], consistency="strong")
+async def link_user(user_id: str, closeness: Closeness, *, store: GraphStore, hold: GetHold) -> SynonymReport:
+    """Link all entities of a user whose names are close, a page at a time; the user is held for one page at a time."""
+    async with hold():
+        listed = await store.query(
+            ENTITY_COLLECTION, user=filter_user(user_id), output_fields=["uuid"], consistency="strong"
+        )
     ids = sorted(each.uuid for each in listed)
-    added = known = 0
+    added: set[Pair] = set()
+    known: set[Pair] = set()
     for start in range(0, len(ids), PAGE):
-        page = await store.query(
-            ENTITY_COLLECTION,
-            user=user,
-            ids=ids[start : start + PAGE],
-            output_fields=["name", "language", "name_embedding"],
-            consistency="strong",
-        )
-        entities = [each for each in page if isinstance(each, Entity) and each.name_embedding]
-        found = await recall_close(entities, user_id, closeness, store=store)
-        linked = await _recall_linked(found, user_id, store)
-        new = [_link(pair, similarity, user_id) for pair, similarity in found.items() if pair not in linked]
-        await commit_update(
-            GraphMemUpdate(added_relation=new), user_id, store=store, embedder=embedder, confirm=confirm
-        )
-        added += len(new)
-        known += len(found) - len(new)
-    # What was found from both sides, on two pages, was new the first time.
-    return SynonymReport(len(ids), added, known)
+        async with hold() as held:
+            found = await _recall_close_page(ids[start : start + PAGE], user_id, closeness, store=store)
+            linked = await _recall_linked(found, user_id, store)
+            new = [_link(pair, similarity, user_id) for pair, similarity in found.items() if pair not in linked]
+            await commit_update(
+                GraphMemUpdate(added_relation=new),
+                user_id,
+                store=store,
+                embedder=held.embedder,
+                confirm=held.lease.confirm,
+            )
+        added |= found.keys() - linked
+        known |= found.keys() & linked
+    # A pair that is found from both sides, on two pages, is there the second time.
+    return SynonymReport(len(ids), len(added), len(known - added))
 
 
-async def with_synonyms(
-    planned: GraphMemUpdate, user_id: str, closeness: Closeness, *, store: GraphStore, embedder: Embedder
-) -> GraphMemUpdate:
-    """Return a plan with links from its new entities to those with close names, stored ones and each other."""
+async def _recall_close_page(
+    ids: Sequence[str], user_id: str, closeness: Closeness, *, store: GraphStore
+) -> dict[Pair, float]:
+    page = await store.query(
+        ENTITY_COLLECTION,
+        user=filter_user(user_id),
+        ids=ids,
+        output_fields=["name", "language", "name_embedding"],
+        consistency="strong",
+    )
+    entities = [each for each in page if isinstance(each, Entity) and each.name_embedding]
+    return await recall_close(entities, user_id, closeness, store=store)
+
+
+async def with_synonyms(planned: GraphMemUpdate, user_id: str, services: Services) -> GraphMemUpdate:
+    """Return a plan with links from its new entities to those with close names, stored ones and each other.
+
+    Nothing is linked unless the strategy says so.
+    """
     new = planned.added_entity
-    if not new:
+    if not new or not services.strategy.link_synonyms:
         return planned
+    closeness = Closeness.wanted(services.strategy)
     texts = [each.name for each in new if each.name_embedding is None]
-    vectors = dict(zip(texts, await embedder.embed_documents(texts), strict=True))
+    vectors = dict(zip(texts, await services.embedder.embed_documents(texts), strict=True))
     named = [each.revise(name_embedding=each.name_embedding or vectors[each.name]) for each in new]
-    found = await recall_close(named, user_id, closeness, store=store)
+    found = await recall_close(named, user_id, closeness, store=services.store)
     found = {pair: close for pair, close in found.items() if planned.removed_entity.isdisjoint(pair)}
-    found |= resolve_close(named, closeness)
-    links = [_link(pair, similarity, user_id) for pair, similarity in found.items()]
+    found |= await off_loop(None, resolve_close, named, closeness)
+    nearest = resolve_nearest([each.uuid for each in named], found, closeness)
+    links = [_link(pair, similarity, user_id) for pair, similarity in nearest.items()]
     return replace(planned, added_entity=named, added_relation=[*planned.added_relation, *links])
 
 
@@ -156,18 +183,23 @@ async def recall_close(
 
 
 def resolve_close(entities: Sequence[Entity], closeness: Closeness) -> dict[Pair, float]:
-    """Return the pairs of these entities with close names; each entity brings its nearest."""
-    found: dict[Pair, float] = {}
-    for entity in entities:
-        near = [
-            (_cosine(entity.name_embedding or [], other.name_embedding or []), other.uuid)
-            for other in entities
-            if other.uuid != entity.uuid
-        ]
-        for similarity, uuid in sorted(near, reverse=True)[: closeness.top_k]:
-            if similarity >= closeness.min_similarity:
-                found[_pair(entity.uuid, uuid)] = similarity
-    return found
+    """Return the pairs of these entities with close names. It takes its time: a text may name hundreds."""
+    units = [(each.uuid, _unit(each.name_embedding or [])) for each in entities]
+    pairs = (
+        (_pair(uuid, other), sum(map(mul, vector, beside)))
+        for place, (uuid, vector) in enumerate(units)
+        for other, beside in units[:place]
+    )
+    return {pair: similarity for pair, similarity in pairs if similarity >= closeness.min_similarity}
+
+
+def resolve_nearest(ids: Sequence[str], found: Mapping[Pair, float], closeness: Closeness) -> dict[Pair, float]:
+    """Return the pairs that are among the nearest of one of these entities."""
+    kept: dict[Pair, float] = {}
+    for uuid in ids:
+        mine = sorted(((similarity, pair) for pair, similarity in found.items() if uuid in pair), reverse=True)
+        kept |= {pair: similarity for similarity, pair in mine[: closeness.top_k]}
+    return kept
 
 
 def resolve_similarity(score: float, metric: DistanceMetric) -> float:
@@ -179,9 +211,9 @@ def resolve_similarity(score: float, metric: DistanceMetric) -> float:
     return 1 - math.tan((1 - score) * math.pi / 2) / 2
 
 
-def _cosine(first: Vector, second: Vector) -> float:
-    lengths = math.hypot(*first) * math.hypot(*second)
-    return sum(a * b for a, b in zip(first, second, strict=True)) / lengths if lengths else 0.0
+def _unit(vector: Vector) -> Vector:
+    length = math.hypot(*vector)
+    return [number / length for number in vector] if length else vector
 
 
 async def _recall_linked(pairs: Iterable[Pair], user_id: str, store: GraphStore) -> set[Pair]:
