@@ -103,6 +103,21 @@ async def test_the_end_of_next_month_is_its_last_day(moment: str, day: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("words", "day"),
+    [
+        ("by 15 January 2029", "2029-01-15"),
+        ("until 15 January 2029", "2029-01-15"),
+        ("2029年1月15日之前", "2029-01-14"),
+    ],
+)
+async def test_words_that_name_an_end_alone_begin_nothing(words: str, day: str) -> None:
+    fact = await told(f"I want a barn {words}.", "2028-11-03T10:00:00+08:00", "Asia/Shanghai", since=words)
+
+    assert fact.valid_since is None
+    assert local_day(fact.valid_until, "Asia/Shanghai") == day
+
+
+@pytest.mark.parametrize(
     ("zone", "moment", "wall_time", "expected"),
     [
         ("Asia/Yangon", "2025-10-14T19:00:00+00:00", "2025-10-15T05:30:00", "2025-10-14T23:00:00+00:00"),

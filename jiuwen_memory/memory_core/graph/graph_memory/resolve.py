@@ -342,8 +342,11 @@ def _is_wall_time(words: str, request: AddRequest, offsets: tuple[int, int]) -> 
 def _read_period(words: str, request: AddRequest, offset: int) -> tuple[Timepoint | None, Timepoint | None]:
     if not words or _names_another_year(words, request.text):
         return None, None
-    moment = resolve_time(words, request.reference_time, offset_minutes=offset)
-    since, until = (moment, None) if moment else resolve_period(words, request.reference_time, offset_minutes=offset)
+    since, until = resolve_period(words, request.reference_time, offset_minutes=offset)
+    only_ends = until is not None and since is None
+    moment = None if only_ends else resolve_time(words, request.reference_time, offset_minutes=offset)
+    if moment:
+        since, until = moment, None
     if since and _echoes_reference(words, since, request):
         return None, until
     return since, until
