@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, get_args
 
 import pytest
 
-from jiuwen_memory import AddMemStrategy, EntityDef, EpisodeType, GraphMemory, GraphMemUpdate, RelationDef
+from jiuwen_memory import AddMemStrategy, EntityDef, EpisodeType, GraphMemory, RelationDef
 from jiuwen_memory.errors import LLMAnswerError
 from jiuwen_memory.memory_core.config.graph import Extraction, Language
 from jiuwen_memory.memory_core.graph.extraction.base import Words
 from jiuwen_memory.testing import FakeLLM, fake_memory, same_as, verdicts
-from tests.memory_support import MAY, all_entities, all_relations, entities, model_of, nothing_is_stored, problems
+from tests.memory_support import all_entities, all_relations, entities, model_of, nothing_is_stored, problems
+from tests.methods_support import add, edges_of, memory_of, names_of, script, triple
 
 METHODS: tuple[Extraction, ...] = get_args(Extraction)
 ASKED_FIRST = {
@@ -22,187 +22,6 @@ ASKED_FIRST = {
     "episodic_gist": "GistExtraction",
     "temporal": "TemporalFacts",
 }
-
-
-def triple(subject: str, predicate: str, target: str, **further: Any) -> dict[str, Any]:
-    return {"subject": subject, "predicate": predicate, "object": target, **further}
-
-
-def things(**types: str) -> list[dict[str, str]]:
-    return [{"name": name.replace("_", " "), "type": kind} for name, kind in types.items()]
-
-
-def script(*, sentence: str = "Ravi wants to build a search page.", target: str = "search page") -> dict[str, Any]:
-    """Answers of every method to one text: Ravi, a thing, and one fact between them."""
-    listed = [{"name": "Ravi", "type": "Human"}, {"name": target, "type": "Entity"}]
-    fact = triple("Ravi", "wants", target, fact=sentence)
-    staged = {"fact": sentence, "name": "wants", "source": "Ravi", "target": target}
-    return {
-        "EntityExtraction": {"entities": listed},
-        "RelationExtraction": {"relations": [{**staged, "valid_since": None, "valid_until": None}]},
-        "OpenInformation": {"entities": listed, "triples": [triple("Ravi", "wants", target)]},
-        "EpisodicFacts": {"entities": listed, "facts": [{**fact, "said_by": None, "qualifiers": []}]},
-        "TemporalFacts": {"entities": listed, "facts": [{**fact, "time": None, "until": None}]},
-        "GistExtraction": {"gists": ["Ravi asked for a search page."], "entities": listed},
-        "GistFacts": {"facts": [{**fact, "said_by": None, "qualifiers": []}]},
-    }
-
-
-def memory_of(
-    method: Extraction, replies: Mapping[str, Any], *, language: Language = "en", **changes: Any
-) -> GraphMemory:
-    strategy = AddMemStrategy(extraction=method, chinese_entity=False, **changes)
-    return fake_memory(llm=FakeLLM(replies), strategy=strategy, language=language)
-
-
-async def add(memory: GraphMemory, text: str = "Ravi wants to build a search page.", **options: Any) -> GraphMemUpdate:
-    return await memory.add_memory(EpisodeType.DOCUMENT, "ann", text, **options)
-
-
-def names_of(update: GraphMemUpdate) -> list[str]:
-    return sorted(each.name for each in update.added_entity)
-
-
-def edges_of(update: GraphMemUpdate) -> list[tuple[str, str, str]]:
-    names = {each.uuid: each.name for each in update.added_entity}
-    return [(names[each.lhs], each.name, names[each.rhs]) for each in update.added_relation]
-
-
-# --- examples like those of REMem's pages -----------------------------------------------------------------------------
-
-
-async def test_openie_makes_things_and_triples_of_a_document_with_its_dates_as_things() -> None:
-    reply = {
-        "entities": things(Ida_Falk="Human", Falk_Scale="Entity"),
-        "triples": [triple("Ida Falk", "devised", "Falk Scale"), triple("Falk Scale", "devised in", "1931")],
-    }
-
-    update = await add(memory_of("openie", {"OpenInformation": reply}), "Ida Falk devised the Falk Scale in 1931.")
-
-    assert names_of(update) == ["1931", "Falk Scale", "Ida Falk"]
-    assert edges_of(update) == [("Ida Falk", "devised", "Falk Scale"), ("Falk Scale", "devised in", "1931")]
-    assert [each.content for each in update.added_relation] == [
-        "Ida Falk devised Falk Scale",
-        "Falk Scale devised in 1931",
-    ]
-    assert {each.name: each.obj_type for each in update.added_entity}["Ida Falk"] == "Human"
-    assert [each.content for each in update.added_episode] == ["Ida Falk devised the Falk Scale in 1931."]
-
-
-async def test_openie_joins_chinese_triples_without_spaces() -> None:
-    reply = {"entities": [], "triples": [["费怡", "提出", "费氏量表"], ["费氏量表", "提出于", "1931年"]]}
-
-    update = await add(memory_of("openie", {"OpenInformation": reply}, language="cn"), "1931年，费怡提出了费氏量表。")
-
-    assert names_of(update) == ["1931年", "费怡", "费氏量表"]
-    assert [each.content for each in update.added_relation] == ["费怡提出费氏量表", "费氏量表提出于1931年"]
-
-
-@pytest.mark.parametrize("language", ["en", "cn"])
-async def test_episodic_keeps_what_each_side_of_a_talk_wants_and_offers(language: Language) -> None:
-    person, helper, page = ("User", "Assistant", "search page") if language == "en" else ("用户", "助手", "搜索页")
-    text = f"{person}: {page}?\n{helper}: {page}!"
-    reply = {
-        "entities": [],
-        "facts": [
-            triple(person, "wants to build", page, fact=f"{person} wants to build a {page}."),
-            triple(helper, "offers help with", page, fact=f"{helper} offers help with the {page}.", qualifiers=[]),
-        ],
-    }
-
-    update = await add(memory_of("episodic", {"EpisodicFacts": reply}, language=language), text)
-
-    assert names_of(update) == sorted([person, helper, page])
-    assert edges_of(update) == [(person, "wants to build", page), (helper, "offers help with", page)]
-    assert [each.qualifiers for each in update.added_relation] == [{}, {}]
-    assert [each.episodes for each in update.added_relation] == [[update.added_episode[0].uuid]] * 2
-
-
-async def test_episodic_keeps_who_said_it_if_messages_tell_who_speaks() -> None:
-    facts = [
-        triple("Bo", "lives in", "Wells", fact="Bo lives in Wells.", said_by="Ada"),
-        triple("Ada", "likes", "Wells", fact="Ada likes Wells.", said_by="the postman"),
-        triple("I", "fear", "geese", fact="Ada fears geese.", said_by="ada"),
-    ]
-    memory = memory_of("episodic", {"EpisodicFacts": {"entities": [], "facts": facts}})
-    said = [{"role": "user", "name": "Ada", "content": "Bo lives in Wells. I like it, but I fear geese."}]
-
-    update = await memory.add_memory(EpisodeType.CONVERSATION, "ann", said)
-
-    assert [each.qualifiers for each in update.added_relation] == [{"said_by": "Ada"}, {}, {"said_by": "Ada"}]
-    assert edges_of(update)[2] == ("Ada", "fear", "geese")
-
-
-async def test_episodic_gist_links_text_to_gists_to_facts_to_things() -> None:
-    gists = ["Ravi asked for help with a search page.", "They spoke of searching."]
-    replies = {
-        **script(),
-        "GistExtraction": {"gists": gists, "entities": things(Ravi="Human", search_page="Entity")},
-        "GistFacts": {
-            "facts": [
-                triple(
-                    "Ravi",
-                    "wants to build",
-                    "search page",
-                    fact="Ravi wants to build a search page.",
-                    qualifiers=[{"key": "intent", "value": "request help"}],
-                )
-            ]
-        },
-    }
-    memory = memory_of("episodic_gist", replies)
-
-    update = await add(memory, "Ravi: Can you help me with a search page?")
-
-    verbatim, first, second = update.added_episode
-    assert [(each.obj_type, each.content) for each in (first, second)] == [("GIST", gist) for gist in gists]
-    assert [each.parents for each in update.added_episode] == [[], [verbatim.uuid], [verbatim.uuid]]
-    (fact,) = update.added_relation
-    assert fact.episodes == [verbatim.uuid, first.uuid, second.uuid]
-    assert (fact.qualifiers, fact.mention_count) == ({"intent": "request help"}, 1)
-    assert sorted(verbatim.entities) == sorted(each.uuid for each in update.added_entity)
-    assert all(gist in model_of(memory).asked("GistFacts")[0].text for gist in gists)
-    assert (await memory.check("ann")).is_clean
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "words"),
-    [
-        ("en", "On March 15, 2024, the team deployed version 2.0.", "March 15, 2024"),
-        ("cn", "2024年3月15日，team部署了version 2.0。", "2024年3月15日"),
-    ],
-)
-async def test_temporal_anchors_a_fact_in_time(language: Language, text: str, words: str) -> None:
-    fact = triple("team", "deployed", "version 2.0", fact="team deployed version 2.0", time=words, until=None)
-    memory = memory_of("temporal", {"TemporalFacts": {"entities": [], "facts": [fact]}}, language=language)
-
-    update = await add(memory, text)
-
-    (stored,) = update.added_relation
-    assert names_of(update) == ["team", "version 2.0"]
-    assert stored.qualifiers == {"time": "2024-03-15"}
-    assert (stored.valid_since, stored.precision_since) == (1_710_460_800, "day")
-
-
-async def test_temporal_words_count_from_the_time_of_the_text_and_stay_words_if_nobody_can_read_them() -> None:
-    facts = [
-        triple("Ida", "moved to", "Wells", fact="Ida moved to Wells.", time="last Friday", until=None),
-        triple("Ida", "sang in", "Wells", fact="Ida sang in Wells.", time="2019", until="2021"),
-        triple("Ida", "met", "Bo", fact="Ida met Bo.", time="when the geese came", until=None),
-        triple("Ida", "was born in", "1990", fact="Ida was born in 1990."),
-    ]
-    text = "Last Friday Ida moved to Wells, where she sang from 2019 to 2021 and met Bo when the geese came. Born 1990."
-
-    update = await add(memory_of("temporal", {"TemporalFacts": {"facts": facts}}), text, reference_time=MAY)
-
-    assert [each.qualifiers.get("time") for each in update.added_relation] == [
-        "2026-05-01",
-        "2019/2021",
-        "when the geese came",
-        "1990",
-    ]
-    assert "1990" not in names_of(update)
-    assert update.added_relation[2].valid_since is None
 
 
 # --- what it costs ----------------------------------------------------------------------------------------------------
