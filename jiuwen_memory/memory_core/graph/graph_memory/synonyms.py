@@ -122,8 +122,7 @@ async def with_synonyms(planned: GraphMemUpdate, user_id: str, services: Service
     named = [each.revise(name_embedding=each.name_embedding or vectors[each.name]) for each in new]
     found = await recall_close(named, user_id, closeness, store=services.store)
     found = {pair: close for pair, close in found.items() if planned.removed_entity.isdisjoint(pair)}
-    found |= await off_loop(None, resolve_close, named, closeness)
-    nearest = resolve_nearest([each.uuid for each in named], found, closeness)
+    nearest = await off_loop(None, resolve_nearest, named, found, closeness)
     links = [_link(pair, similarity, user_id) for pair, similarity in nearest.items()]
     return replace(planned, added_entity=named, added_relation=[*planned.added_relation, *links])
 
@@ -182,8 +181,21 @@ async def recall_close(
     return found
 
 
-def resolve_close(entities: Sequence[Entity], closeness: Closeness) -> dict[Pair, float]:
-    """Return the pairs of these entities with close names. It takes its time: a text may name hundreds."""
+def resolve_nearest(entities: Sequence[Entity], found: Mapping[Pair, float], closeness: Closeness) -> dict[Pair, float]:
+    """Return the pairs that are among the nearest of one of these entities: of those found, and with each other.
+
+    It takes its time: a text may name hundreds.
+    """
+    pairs = {**found, **_close_pairs(entities, closeness)}
+    of_entity: dict[str, list[tuple[float, Pair]]] = {each.uuid: [] for each in entities}
+    for pair, similarity in pairs.items():
+        for uuid in of_entity.keys() & set(pair):
+            of_entity[uuid].append((similarity, pair))
+    near = (pair for mine in of_entity.values() for _, pair in sorted(mine, reverse=True)[: closeness.top_k])
+    return {pair: pairs[pair] for pair in near}
+
+
+def _close_pairs(entities: Sequence[Entity], closeness: Closeness) -> dict[Pair, float]:
     units = [(each.uuid, _unit(each.name_embedding or [])) for each in entities]
     pairs = (
         (_pair(uuid, other), sum(map(mul, vector, beside)))
@@ -191,15 +203,6 @@ def resolve_close(entities: Sequence[Entity], closeness: Closeness) -> dict[Pair
         for other, beside in units[:place]
     )
     return {pair: similarity for pair, similarity in pairs if similarity >= closeness.min_similarity}
-
-
-def resolve_nearest(ids: Sequence[str], found: Mapping[Pair, float], closeness: Closeness) -> dict[Pair, float]:
-    """Return the pairs that are among the nearest of one of these entities."""
-    kept: dict[Pair, float] = {}
-    for uuid in ids:
-        mine = sorted(((similarity, pair) for pair, similarity in found.items() if uuid in pair), reverse=True)
-        kept |= {pair: similarity for similarity, pair in mine[: closeness.top_k]}
-    return kept
 
 
 def resolve_similarity(score: float, metric: DistanceMetric) -> float:
