@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from pydantic import JsonValue
 
-from jiuwen_memory import ENTITY_COLLECTION, RELATION_COLLECTION, Entity, Relation
+from jiuwen_memory import ENTITY_COLLECTION, RELATION_COLLECTION, AddMemStrategy, Entity, Relation
 from jiuwen_memory.testing import FakePrompt, Script, same_as, verdicts
 from tests.cases.world import (
     AUTUMN,
@@ -43,6 +43,22 @@ async def test_letter_case_full_width_letters_and_spaces_do_not_make_a_second_en
     assert sorted(kiln.episodes) == sorted(each.uuid for each in await all_episodes(mind.memory, USER))
     assert len(kiln.episodes) == 2
     assert await problems(mind.memory, USER) == []
+
+
+async def test_a_name_in_a_later_part_of_a_long_text_finds_the_one_that_an_earlier_part_stored() -> None:
+    named = Script([entities({"Dr. Anna Keller": "Human"}), entities({"Anna Keller": "Human"})])
+    mind = scripted(
+        {"EntityExtraction": named, "EntityDuplication": same_as({"Anna Keller": ["Dr. Anna Keller"]})},
+        strategy=AddMemStrategy(chinese_entity=False, chunk_tokens=50),
+    )
+    parts = [f"{name} mends clocks. " + "It ticks and ticks. " * 8 for name in ("Dr. Anna Keller", "Anna Keller")]
+
+    update = await say(mind, "\n\n".join(parts))
+
+    (keller,) = (await all_entities(mind.memory, USER)).values()
+    assert len(mind.llm.asked("EntityDuplication")) == 1
+    assert (keller.name, keller.aliases, keller.mention_count) == ("Dr. Anna Keller", ["Anna Keller"], 2)
+    assert [each.part for each in update.added_episode] == [1, 2]
 
 
 async def test_two_people_of_one_name_stay_two_each_with_their_own_fact() -> None:
