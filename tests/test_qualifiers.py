@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from jiuwen_memory import (
     RELATION_COLLECTION,
@@ -14,13 +15,14 @@ from jiuwen_memory import (
     GraphConfig,
     GraphMemory,
     Relation,
+    RelationDef,
     SearchConfig,
 )
 from jiuwen_memory.foundation.store.graph import BaseGraphObject
 from jiuwen_memory.foundation.store.query import qualifier
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, resolve_time
 from jiuwen_memory.testing import FakeEmbedder, fake_memory
-from tests.memory_support import MAY, all_relations, model_of
+from tests.memory_support import MAY, all_relations, entities, model_of
 
 EPISODIC = AddMemStrategy(extraction="episodic", chinese_entity=False)
 
@@ -77,6 +79,39 @@ async def test_the_same_words_of_another_time_are_another_event_and_of_the_same_
     counted = sorted((str(each.qualifiers["time"]), each.mention_count) for each in found)
     assert counted == [("2024-03", 2), ("2025-05", 1)]
     assert (await memory.check("ann")).is_clean
+
+
+class Ran(RelationDef):
+    """A race somebody ran."""
+
+    name = "ran"
+    time: int | None = Field(default=None, description="seconds it took")
+    laps: list[str] = Field(default_factory=list)
+
+
+class Raced(RelationDef):
+    """A race with a time for each lap."""
+
+    name = "ran"
+    time: list[str] = Field(default_factory=list, description="the time of each lap")
+
+
+@pytest.mark.parametrize(("kind", "taken"), [(Ran, 42), (Raced, ["20 s", "22 s"])], ids=["seconds", "laps"])
+async def test_a_time_of_the_users_type_is_not_when_the_fact_holds(kind: type[RelationDef], taken: Any) -> None:
+    memory = fake_memory(strategy=AddMemStrategy(chinese_entity=False), relation_types=[kind])
+    said = {"fact": "Ida ran the mile.", "name": "ran", "source": "Ida", "target": "mile", "valid_since": "2024-05-01"}
+    model_of(memory).replies.update(
+        {
+            "EntityExtraction": entities({"Ida": "Human", "mile": "Entity"}),
+            "RelationExtraction": {"relations": [{**said, "attributes": {"time": taken}}]},
+        }
+    )
+
+    await memory.add_memory(EpisodeType.DOCUMENT, "ann", "On 2024-05-01 Ida ran the mile.")
+
+    (fact,) = (await all_relations(memory)).values()
+    assert fact.qualifiers == {"time": taken}
+    assert fact.valid_since == 1_714_521_600
 
 
 async def test_a_repeat_adds_the_qualifiers_that_were_not_known() -> None:

@@ -251,7 +251,7 @@ def resolve_relations(
 
     Each rests on the episode that tells of it, and on the gists of the text.
     """
-    relations: dict[tuple[str, str, str, JsonValue], Relation] = {}
+    relations: dict[tuple[str, str, str, str], Relation] = {}
     episode, gists = record.first, [each.uuid for each in record.gists]
     for fact in facts:
         lhs, rhs = identity.nodes[fact.source].uuid, identity.nodes[fact.target].uuid
@@ -275,17 +275,17 @@ def resolve_relations(
             qualifiers=qualifiers,
             created_at=episode.created_at,
         ).revise(**_since_fields(since), **_until_fields(until))
-        relations.setdefault((lhs, rhs, normalise_name(fact.content), qualifiers.get("time")), relation)
+        relations.setdefault((lhs, rhs, normalise_name(fact.content), str(qualifiers.get("time"))), relation)
     return tuple(relations.values())
 
 
 def resolve_qualifiers(fact: Fact, since: Timepoint | None, until: Timepoint | None) -> dict[str, JsonValue]:
     """Return a fact's qualifiers, with words for a time computed: ISO 8601, with an end `2019/2021`.
 
-    Words that no code can read stay as they are.
+    Words that no code can read stay as they are, and so does a `time` of the fact's type that is another than its own.
     """
     qualifiers = dict(fact.attributes)
-    if "time" in qualifiers and since is not None:
+    if fact.since_words and qualifiers.get("time") == fact.since_words and since is not None:
         end = until.short_iso() if until else ""
         begin = since.short_iso()
         qualifiers["time"] = f"{begin}/{end}" if end and end != begin else begin
