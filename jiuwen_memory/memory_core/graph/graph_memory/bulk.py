@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
-from jiuwen_memory.foundation.concurrency import tell, together
+from jiuwen_memory.foundation.concurrency import off_loop, tell, together
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of
 from jiuwen_memory.memory_core.config.graph import EpisodeType
@@ -135,7 +135,8 @@ async def add_items(
     """Add all items and report on each; one that fails does not keep the others out."""
     if users_at_once < 1:
         raise InvalidInputError(f"users_at_once is {users_at_once}; give 1 or more.")
-    listed = resolve_keys(items)
+    # A key takes its time, and there may be many; what the items come from may be bound to this thread.
+    listed = await off_loop(None, resolve_keys, list(items))
     queues: dict[str, list[int]] = {}
     for number, item in enumerate(listed):
         queues.setdefault(item.user_id, []).append(number)
