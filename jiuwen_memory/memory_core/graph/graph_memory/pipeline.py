@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiuwen_memory.foundation.concurrency import together
+from jiuwen_memory.foundation.concurrency import off_loop, together
 from jiuwen_memory.memory_core.graph.graph_memory import (
     ask,
     fusing,
@@ -58,7 +58,10 @@ async def plan_update(request: AddRequest, services: Services) -> GraphMemUpdate
         )
     )
     placed = type_rules.resolve_ends(facts, identity, services.ontology)
-    relations = resolve.resolve_relations(placed.facts, identity, zone=zone, request=request, record=record)
+    # The first time word of a process loads what reads it.
+    relations = await off_loop(
+        None, resolve.resolve_relations, placed.facts, identity, zone=zone, request=request, record=record
+    )
     identity = resolve.without_silent(identity, reading.mentions, placed.facts)
 
     stored = await recall.recall_relations(relations, identity, request=request, services=services)
