@@ -201,7 +201,7 @@ async def test_links_of_an_entity_that_the_user_merges_go_and_the_others_stay() 
     ids=["as REMem does", "wider", "narrower", "equal names only"],
 )
 async def test_other_spellings_abbreviations_and_related_words_are_linked_from_a_threshold_on(
-    given: dict[str, float], found: int
+    given: dict[str, Any], found: int
 ) -> None:
     world = taught(embedder=Placing(ALIKE))
     await world.learn("They were all mentioned.", types=dict.fromkeys(ALIKE, "Entity"))

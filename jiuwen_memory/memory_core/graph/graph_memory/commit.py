@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from jiuwen_memory.errors import JournalError, StoreParameterError
-from jiuwen_memory.foundation.concurrency import shielded, together
+from jiuwen_memory.foundation.concurrency import off_loop, shielded, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, JournalEntry
 from jiuwen_memory.foundation.store.graph.checks import check_row
 from jiuwen_memory.foundation.store.graph.columns import collection_columns
@@ -76,8 +76,8 @@ async def commit_update(
     plan = await _with_vectors(_write_plan(update, user_id, settled), store, embedder)
     if not plan.changed and not plan.settled:
         return update
-    _check_rows(plan, store.config)
-    await shielded(_write(plan, store, confirm))
+    payload = await off_loop(None, _checked_payload, plan, store.config)
+    await shielded(_write(plan, payload, store, confirm))
     return _without_vectors(update, plan)
 
 
@@ -92,7 +92,7 @@ async def commit_removals(
     """Remove what an update removes, all or nothing, and write nothing else; that needs no embedder."""
     plan = replace(_write_plan(update, user_id), upserts={})
     if plan.changed:
-        await shielded(_write(plan, store, confirm))
+        await shielded(_write(plan, _payload(plan), store, confirm))
 
 
 @dataclass(frozen=True)
@@ -123,20 +123,24 @@ async def replay_journal(user_id: str, *, store: GraphStore, embedder: Embedder)
     return Replay(len(headers), tuple(entry for entry in entries if entry.kind == "pending"))
 
 
-def _check_rows(plan: WritePlan, config: GraphConfig) -> None:
-    """Refuse what the store would refuse: a plan in the journal that cannot be applied would bar its user for good."""
+def _checked_payload(plan: WritePlan, config: GraphConfig) -> str:
+    """Return what the journal is to hold, of rows that the store takes; thousands of them take their time.
+
+    A plan in the journal that cannot be applied would bar its user for good.
+    """
     for collection, objects in plan.upserts.items():
         columns = collection_columns(collection, config)
         for each in objects:
             if each.user_id != plan.user_id:
                 raise StoreParameterError(f"{collection} {each.uuid} is of another user than the one written for.")
             check_row(each.to_row(), columns, collection=collection)
+    return _payload(plan)
 
 
-async def _write(plan: WritePlan, store: GraphStore, confirm: Callable[[], Awaitable[None]] | None) -> None:
-    entry = JournalEntry(
-        plan_id=new_uuid(), user_id=plan.user_id, kind="header", payload=_payload(plan), created_at=now()
-    )
+async def _write(
+    plan: WritePlan, payload: str, store: GraphStore, confirm: Callable[[], Awaitable[None]] | None
+) -> None:
+    entry = JournalEntry(plan_id=new_uuid(), user_id=plan.user_id, kind="header", payload=payload, created_at=now())
     # The latest point from which going back leaves nothing: `put` writes chunks and header in one go.
     if confirm is not None:
         await confirm()

@@ -224,14 +224,14 @@ async def resolve_run(name: str, *, services: Services, prompts: PromptLibrary) 
     return hashlib.sha256(json.dumps(settings, ensure_ascii=False).encode()).hexdigest()[:24]
 
 
-def _types(ontology: Ontology) -> list[JsonValue]:
+def _types(ontology: Ontology) -> list[object]:
     """Return all that a model is told of the types, in either language, and what it may answer."""
-    told: list[JsonValue] = [ontology.closed_entities, ontology.closed_relations]
+    told: list[object] = [ontology.closed_entities, ontology.closed_relations]
     for kind in (*ontology.entity_types, *ontology.relation_types):
         ends = kind.ends() if issubclass(kind, RelationDef) else ()
-        told.append([kind.name, *(list(names) for names in ends)])
+        told += [kind.name, *ends]
         for language in LANGUAGES:
-            told += [kind.wording(language), dict(kind.fields(language)), dict(value_schemas(kind, language))]
+            told += [kind.wording(language), kind.fields(language), value_schemas(kind, language)]
     return told
 
 
