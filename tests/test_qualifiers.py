@@ -99,13 +99,15 @@ class Raced(RelationDef):
 @pytest.mark.parametrize(("kind", "taken"), [(Ran, 42), (Raced, ["20 s", "22 s"])], ids=["seconds", "laps"])
 async def test_a_time_of_the_users_type_is_not_when_the_fact_holds(kind: type[RelationDef], taken: Any) -> None:
     memory = fake_memory(strategy=AddMemStrategy(chinese_entity=False), relation_types=[kind])
-    said = {"fact": "Ida ran the mile.", "name": "ran", "source": "Ida", "target": "mile", "valid_since": "2024-05-01"}
-    model_of(memory).replies.update(
-        {
-            "EntityExtraction": entities({"Ida": "Human", "mile": "Entity"}),
-            "RelationExtraction": {"relations": [{**said, "attributes": {"time": taken}}]},
-        }
-    )
+    said: dict[str, Any] = {
+        "fact": "Ida ran the mile.",
+        "name": "ran",
+        "source": "Ida",
+        "target": "mile",
+        "valid_since": "2024-05-01",
+    }
+    model_of(memory).replies["EntityExtraction"] = entities({"Ida": "Human", "mile": "Entity"})
+    model_of(memory).replies["RelationExtraction"] = {"relations": [{**said, "attributes": {"time": taken}}]}
 
     await memory.add_memory(EpisodeType.DOCUMENT, "ann", "On 2024-05-01 Ida ran the mile.")
 

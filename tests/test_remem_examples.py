@@ -98,7 +98,7 @@ async def test_episodic_gist_links_text_to_gists_to_facts_to_things(language: La
     example: dict[str, Any] = GIST_EXAMPLES[language]
     person, page = example["names"]
     asked = [{"key": "intent", "value": "request help"}, {"key": "time", "value": example["time"]}]
-    replies = {
+    replies: dict[str, Any] = {
         "GistExtraction": {
             "gists": example["gists"],
             "entities": [{"name": person, "type": "Human"}, {"name": page, "type": "Entity"}],
@@ -165,7 +165,7 @@ async def test_temporal_words_count_from_the_time_of_the_text_and_stay_words_if_
 async def test_each_message_leads_to_the_gists_of_the_talk_and_to_its_own_things() -> None:
     listed = [{"name": "Ravi", "type": "Human"}, {"name": "search page", "type": "Entity"}]
     said = triple("Ravi", "wants", "search page", fact="Ravi wants a search page.", said_by="Ravi")
-    replies = {
+    replies: dict[str, Any] = {
         "GistExtraction": {"gists": ["Ravi asks for a page."], "entities": listed},
         "GistFacts": {"facts": [said]},
     }

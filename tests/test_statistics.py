@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ async def test_statistics_can_be_read_written_and_not_changed() -> None:
 async def test_what_a_talk_with_gists_cost_is_told_once(split: bool) -> None:
     listed = [{"name": "Ravi", "type": "Human"}, {"name": "search page", "type": "Entity"}]
     fact = {"fact": "Ravi wants a search page.", "subject": "Ravi", "predicate": "wants", "object": "search page"}
-    replies = {
+    replies: dict[str, Any] = {
         "GistExtraction": {"gists": ["Ravi asks for help.", "They speak of searching."], "entities": listed},
         "GistFacts": {"facts": [fact]},
     }
