@@ -134,6 +134,22 @@ async def test_a_deleted_gist_leaves_the_facts() -> None:
     assert (await memory.check("ann")).is_clean
 
 
+async def test_what_is_said_of_a_fact_in_other_words_outlives_a_gist_and_another_message() -> None:
+    hopeful = {**FACTS[0], "qualifiers": [{"key": "intent", "value": "ask for help"}]}
+    memory = gist_memory(split_messages=True)
+    model_of(memory).replies["GistFacts"] = {"facts": [hopeful, FACTS[1]]}
+    _, second, _, gist, _ = await talk(memory)
+    told = (await all_relations(memory))[FACTS[0]["fact"]].qualifiers
+
+    await memory.delete_episode("ann", gist.uuid)
+    without_gist = (await all_relations(memory))[FACTS[0]["fact"]].qualifiers
+    await memory.delete_episode("ann", second.uuid)
+    without_message = (await all_relations(memory))[FACTS[0]["fact"]].qualifiers
+
+    assert told == without_gist == without_message == {"intent": "ask for help", "said_by": "Ravi"}
+    assert (await memory.check("ann")).is_clean
+
+
 async def test_a_gist_without_its_text_is_found_and_removed_with_what_rests_on_it() -> None:
     memory = gist_memory()
     verbatim, *_ = await talk(memory)

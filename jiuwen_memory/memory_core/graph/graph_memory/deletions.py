@@ -234,6 +234,9 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
     if not lost:
         return with_known_sources(relation, scene)
     kept = scene.remaining(relation.episodes)
+    if all(each.is_gist for each in lost):
+        # They told nothing of their own: what the fact says rests on the texts that stay.
+        return with_known_sources(relation, scene).revise(episodes=[each.uuid for each in kept])
     cut = is_cut(relation, scene.storage.episodes, graph=scene.graph)
     if cut and not kept:
         kept = scene.remaining(_mention_both(relation, scene.graph))[-scene.storage.episodes :]
