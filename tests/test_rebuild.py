@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from jiuwen_memory import AddMemStrategy, EntityDef, EpisodeType, GraphMemory
 from jiuwen_memory.errors import InvalidInputError, ModelNotFoundError
 from jiuwen_memory.memory_core.graph.extraction.base import Words
-from jiuwen_memory.testing import fake_memory
+from jiuwen_memory.testing import FakeLLM, fake_memory
+from jiuwen_memory.testing.llm import Answer, FakePrompt
 from tests.memory_support import all_entities, all_episodes, all_relations, entities, facts, problems
 from tests.rebuild_support import (
     STATEMENT,
@@ -169,6 +170,47 @@ async def test_triples_become_facts_with_gists_when_read_from_scratch_in_that_wa
     assert (sum(before.entities.values()), sum(after.entities.values()), after.gist_links) == (7, 7, 4)
     assert "Tom lives-in Oslo" in known and "Tom lives-in Oslo." in await all_relations(memory)
     assert {text: (await ids(memory))[text] for text in TEXTS} == {text: known[text] for text in TEXTS}
+    assert (await memory.check("ann")).is_clean
+
+
+class Person(EntityDef):
+    """Somebody with a trade."""
+
+    name = "Human"
+    description = Words(en="a person", cn="人物")
+    trade: str | None = None
+
+
+async def test_what_one_of_two_texts_says_in_other_words_is_still_known_after_both_were_read_again() -> None:
+    texts = ("Ida was scared when she met Bo, who built houses.", "Ida met Bo.")
+
+    def stated_of(prompt: FakePrompt) -> Answer:
+        is_first = texts[0] in prompt.text[prompt.text.rindex("<text>") :]
+        how = [{"key": "emotion", "value": "afraid"}] if is_first else []
+        fact = {"fact": "Ida met Bo.", "subject": "Ida", "predicate": "met", "object": "Bo", "qualifiers": how}
+        return {"entities": [{"name": name, "type": "Human"} for name in ("Ida", "Bo")], "facts": [fact]}
+
+    def described(prompt: FakePrompt) -> Answer:
+        trades = {prompt.number("Bo"): "mason"} if texts[0] in prompt.text else {}
+        return {
+            str(number): {"summary": "Known.", "attributes": {"trade": trades.get(number)}} for number in prompt.lines()
+        }
+
+    llm = FakeLLM({"EpisodicFacts": stated_of, "EntitySummaries": described})
+    strategy = AddMemStrategy(chinese_entity=False, extraction="episodic")
+    memory = fake_memory(llm=llm, strategy=strategy, entity_types=[Person])
+    for day, text in enumerate(texts, start=1):
+        await memory.add_memory(EpisodeType.DOCUMENT, "ann", text, reference_time=datetime(2026, 5, day, tzinfo=UTC))
+
+    await memory.rebuild("ann")
+
+    (fact,) = (await all_relations(memory)).values()
+    assert (fact.mention_count, fact.qualifiers) == (2, {"emotion": "afraid"})
+    assert {each.content for each in (await all_entities(memory)).values()} == {"Known."}
+    assert {name: each.attributes for name, each in (await all_entities(memory)).items()} == {
+        "Ida": {},
+        "Bo": {"trade": "mason"},
+    }
     assert (await memory.check("ann")).is_clean
 
 

@@ -101,7 +101,7 @@ async def ask_summaries(
     candidates: Sequence[Sequence[Relation]],
     services: Services,
 ) -> dict[str, Summary]:
-    """Return new summaries by entity; an entity of which the text only repeats what is known is not asked about."""
+    """Return new summaries by entity; where a text only repeats what is known, nothing is asked, as a rule."""
     repeated = {
         relation.uuid for relation, stored in zip(relations, candidates, strict=True) if holds_already(relation, stored)
     }
@@ -110,11 +110,12 @@ async def ask_summaries(
     cases: list[SummaryCase] = []
     for node in {node.uuid: node for node in identity.nodes}.values():
         about = [relation for relation in relations if node.uuid in (relation.lhs, relation.rhs)]
-        fresh = [relation for relation in about if relation.uuid not in repeated]
-        if node.content and about and not fresh and node.uuid not in absorbed:
+        is_retold = node.uuid in services.retold
+        told = about if is_retold else [relation for relation in about if relation.uuid not in repeated]
+        if node.content and about and not told and node.uuid not in absorbed:
             continue
         nodes.append(node)
-        cases.append(_summary_case(node, fresh, absorbed=absorbed.get(node.uuid, ()), services=services))
+        cases.append(_summary_case(node, told, absorbed=absorbed.get(node.uuid, ()), services=services))
     if not cases:
         return {}
     answers = await questions.ask_summaries(
@@ -124,8 +125,8 @@ async def ask_summaries(
         batch_items=services.strategy.batch_items,
         asker=services.asker,
     )
-    told = [answer or _told_by_facts(case) for answer, case in zip(answers, cases, strict=True)]
-    return {node.uuid: summary for node, summary in zip(nodes, told, strict=True) if summary is not None}
+    summaries = [answer or _told_by_facts(case) for answer, case in zip(answers, cases, strict=True)]
+    return {node.uuid: summary for node, summary in zip(nodes, summaries, strict=True) if summary is not None}
 
 
 def _told_by_facts(case: SummaryCase) -> Summary | None:

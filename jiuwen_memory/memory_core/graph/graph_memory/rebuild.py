@@ -156,7 +156,8 @@ async def read_again(
     withdrawal = await off_loop(None, resolve_withdrawal, graph, uuid, storage=storage, strategy=services.strategy)
     # The links between episodes stay as they are: read anew, parts of one input would change places.
     strategy = services.strategy.model_copy(update={"temporal_spine": False})
-    view = replace(services, store=OverlaidStore(services.store, withdrawal.update), strategy=strategy)
+    store = OverlaidStore(services.store, withdrawal.update)
+    view = replace(services, store=store, strategy=strategy, retold=withdrawal.retold)
     speakers = _speakers(episode, graph)
     planned = await plan_addition(resolve_request(episode, speakers), view)
     ledger = services.asker.ledger

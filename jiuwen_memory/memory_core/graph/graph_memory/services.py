@@ -116,7 +116,10 @@ def parse_vector(vector: object, dimension: int) -> Vector:
 
 @dataclass(frozen=True)
 class Services:
-    """Everything outside that a stage may reach, and the settings it follows."""
+    """Everything outside that a stage may reach, and the settings it follows.
+
+    `retold` are entities to be described anew even where a text only repeats what is known of them.
+    """
 
     store: GraphStore
     embedder: Embedder
@@ -124,6 +127,7 @@ class Services:
     strategy: AddMemStrategy
     language: Language
     ontology: Ontology
+    retold: frozenset[str] = frozenset()
 
     @property
     def storage(self) -> GraphStoreStorageConfig:

@@ -23,7 +23,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.retelling import put_entities,
 from jiuwen_memory.memory_core.graph.graph_memory.spine import NEXT
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft, GraphMemUpdate, with_ids
 from jiuwen_memory.memory_core.graph.graph_memory.synonyms import SYNONYM
-from jiuwen_memory.memory_core.graph.graph_memory.traces import Traces
+from jiuwen_memory.memory_core.graph.graph_memory.traces import Evidence, Traces, episode_texts, kept_entries
+from jiuwen_memory.memory_core.graph.graph_memory.type_rules import SAID_AT
 
 Object = TypeVar("Object", bound=BaseGraphObject)
 
@@ -33,20 +34,25 @@ REBUILD: Final = "rebuild"
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """A graph without what rests on one episode alone: the change to it, and the graph before."""
+    """A graph without what rests on one episode alone: the change to it, and the graph before.
+
+    `retold` are the entities whose summary had a part of the episode in it.
+    """
 
     graph: Graph
     episode: Episode
     update: GraphMemUpdate
+    retold: frozenset[str] = frozenset()
 
 
 def resolve_withdrawal(
     graph: Graph, uuid: str, *, storage: GraphStoreStorageConfig, strategy: AddMemStrategy
 ) -> Withdrawal:
-    """Take the evidence of an episode out of a graph, as its deletion would, but for names and the order of episodes.
+    """Take the evidence of an episode out of a graph, as its deletion would, but for what others may have told.
 
-    The episode is told again right away, so no word of it has to be scrubbed from elsewhere. Summaries that it had a
-    part in are put together from the facts that stay.
+    The episode is told again right away, so no word of it has to be scrubbed from elsewhere: names stay, and so does
+    the order of episodes; of qualifiers and attributes only what is known to be told by this episode goes. Summaries
+    that it had a part in are put together from the facts that stay.
     """
     gone = resolve_gone(graph, Gone(episodes=frozenset({uuid})), limit=storage.episodes)
     scene = Scene(graph, gone, Traces(), storage)
@@ -55,17 +61,41 @@ def resolve_withdrawal(
     put_relations(draft, scene)
     retold = put_entities(draft, scene)
     put_summaries(draft, retold, [None] * len(retold), scene=scene, strategy=strategy)
+    episode = graph.episodes[uuid]
     for entity in draft.all(Entity):
-        before = graph.entities[entity.uuid]
-        if (entity.name, entity.aliases) != (before.name, before.aliases):
-            draft.put(entity.revise(name=before.name, aliases=before.aliases))
+        draft.put(_with_told_elsewhere(entity, graph.entities[entity.uuid], episode))
+    for relation in draft.all(Relation):
+        if relation.uuid in graph.relations and relation != graph.relations[relation.uuid]:
+            draft.put(_qualified_elsewhere(relation, graph, episode))
     update = draft.update()
     spine = {each.uuid for each in graph.relations.values() if each.kind == NEXT}
     return Withdrawal(
         graph,
         graph.episodes[uuid],
         replace(update, added_relation=[], removed_relation=update.removed_relation - spine),
+        frozenset(each.entity.uuid for each in retold),
     )
+
+
+def _with_told_elsewhere(entity: Entity, before: Entity, episode: Episode) -> Entity:
+    """Return an entity with its names, and with the attributes that were said at another time than the episode's."""
+    if (entity.name, entity.aliases, entity.attributes) == (before.name, before.aliases, before.attributes):
+        return entity
+    said = {name: before.extra.get(SAID_AT + name) for name in before.attributes}
+    attributes = {
+        name: value
+        for name, value in before.attributes.items()
+        if name in entity.attributes or said[name] != episode.valid_since
+    }
+    return entity.revise(name=before.name, aliases=before.aliases, attributes=attributes)
+
+
+def _qualified_elsewhere(relation: Relation, graph: Graph, episode: Episode) -> Relation:
+    """Return a fact with all its qualifiers but those in words of this episode alone."""
+    others = Evidence(episode_texts(graph.episodes[uuid] for uuid in relation.episodes if uuid in graph.episodes))
+    this = Evidence(episode_texts([episode]))
+    before = graph.relations[relation.uuid].qualifiers
+    return relation.revise(qualifiers=kept_entries(before, lambda text: others.tells(text) or not this.tells(text)))
 
 
 def resolve_retold(withdrawal: Withdrawal, planned: GraphMemUpdate, *, mark: Mapping[str, object]) -> GraphMemUpdate:
