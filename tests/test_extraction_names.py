@@ -15,6 +15,7 @@ NAMED = {
     "a country": ("US", "Entity", "Ann moved to the US."),
     "an organisation": ("WHO", "Entity", "Ann works for WHO."),
     "a department": ("IT", "Entity", "Ann leads IT."),
+    "a department in Chinese": ("IT", "Entity", "她管理IT部门。"),
     "a person called like a month": ("April", "Human", "Ann knows April."),
     "an assistant called like a day": ("Friday", "AI", "Ann asks Friday."),
 }

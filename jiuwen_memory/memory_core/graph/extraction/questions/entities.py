@@ -37,7 +37,7 @@ _PRONOUNS_EN: Final = (
 )
 _PRONOUNS_CN: Final = "我|你|您|他|她|它|我们|咱们|你们|他们|她们|它们|自己|大家|这|那|这个|那个|有人|某人|谁|说话人"
 _PRONOUNS: Final = re.compile(f"{_PRONOUNS_EN}|{_PRONOUNS_CN}")
-_CAPITALS: Final = re.compile(r"(?<!\w)[A-Z]{2,}(?!\w)")
+_CAPITALS: Final = re.compile(r"(?<!\w)[A-Z]{2,}(?!\w)", re.ASCII)
 _MONTHS: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
     r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
@@ -204,8 +204,9 @@ class NameCheck:
     def __init__(self, source: SourceText, example: str, *, with_dates: bool = False) -> None:
         self.speakers = {normalise_name(name) for name in source.speakers}
         self.text = normalise_name(" ".join((source.content, *source.speakers, *source.history)))
-        # Where everything is in capitals, they tell nothing apart.
-        self.capitals = frozenset() if source.content.isupper() else frozenset(_CAPITALS.findall(source.content))
+        # Where everything is in capitals, they tell nothing apart; Chinese has none.
+        is_shouted = source.content.isupper() and not any(map(is_cjk, source.content))
+        self.capitals = frozenset(() if is_shouted else _CAPITALS.findall(source.content))
         self.unspaced = self.text.replace(" ", "")
         self.example = example
         self.with_dates = with_dates
