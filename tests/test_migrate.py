@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import aclosing
 from operator import methodcaller
 from pathlib import Path
@@ -15,7 +14,6 @@ from jiuwen_memory import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
     RELATION_COLLECTION,
-    EpisodeType,
     GraphConfig,
     GraphMemory,
     GraphStoreIndexConfig,
@@ -25,30 +23,15 @@ from jiuwen_memory.errors import (
     EmbedderNotFoundError,
     EmbeddingCallError,
     InvalidInputError,
-    LLMCallError,
     SchemaMismatchError,
     StoreError,
 )
-from jiuwen_memory.foundation.store.graph.columns import collection_columns
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS, JOURNAL_COLLECTION
 from jiuwen_memory.foundation.store.graph.milvus.connection import MilvusConnection
-from jiuwen_memory.foundation.store.graph.milvus.schema import build_schema, index_settings
 from jiuwen_memory.testing import FakeEmbedder, fake_memory
 from tests.killing import kill_midway
 from tests.memory_support import taught
-
-LATER = {
-    ENTITY_COLLECTION: {"merged_from", "sources", "first_mentioned_at", "last_mentioned_at", "extra"},
-    RELATION_COLLECTION: {"qualifiers", "ends", "lhs_origin", "rhs_origin", "stated_until", "sources", "extra"},
-    EPISODE_COLLECTION: {"group", "parents", "idempotency_key", "part", "parts", "extra"},
-    JOURNAL_COLLECTION: {"created_at"},
-}
-"""Columns that a first release, as it might have been, did not have."""
-ROWS = {ENTITY_COLLECTION: 4, RELATION_COLLECTION: 2, EPISODE_COLLECTION: 3}
-
-
-class StoppedError(Exception):
-    """The caller has had enough."""
+from tests.migrate_support import ROWS, StoppedError, age, aged, filled, held, listed, stopping
 
 
 def settings(path: Path, **changes: Any) -> GraphConfig:
@@ -56,74 +39,10 @@ def settings(path: Path, **changes: Any) -> GraphConfig:
     return GraphConfig(**{"uri": str(path / "memory.db"), "embed_dim": 64, **changes})
 
 
-async def filled(path: Path) -> None:
-    """Make a store of today with two users, and an add that waits."""
-    world = taught(config=settings(path, request_max_retries=1))
-    for user in ("ann", "bob"):
-        await world.learn(
-            "Tom lives in Oslo.",
-            types={"Tom": "Human", "Oslo": "Entity"},
-            said=[("Tom", "lives in", "Oslo", "Tom lives in Oslo.", "2020")],
-            user=user,
-        )
-    await world.learn("It rained.", user="bob")
-    world.llm.replies["EntityExtraction"] = ValueError("down")
-    with pytest.raises(LLMCallError):
-        await world.memory.add_memory(EpisodeType.DOCUMENT, "ann", "Tom sings.")
-    await world.memory.close()
-
-
-async def aged(path: Path) -> None:
-    """Make a store as a first release would have: with the same rows, and without the columns that came later."""
-    await filled(path)
-    config = settings(path)
-    connection = MilvusConnection(config, prepare=lambda client, lite: None)
-    await connection.write("Making an old store", lambda client: make_old(client, config))
-    await connection.close()
-
-
-def make_old(client: Any, config: GraphConfig) -> None:
-    """Put collections with fewer columns in the place of today's."""
-    for collection, later in LATER.items():
-        columns = {each: column for each, column in collection_columns(collection, config).items() if each not in later}
-        names = [name for name, column in columns.items() if column.kind != "sparse"]
-        key = next(iter(columns))
-        client.load_collection(collection)
-        rows = client.query(collection, filter=f'{key} != ""', output_fields=names)
-        client.drop_collection(collection)
-        client.create_collection(collection, schema=build_schema(columns, config=config, partitioned=False))
-        parameters = client.prepare_index_params()
-        for name, setting in index_settings(collection, columns, config=config, lite=True).items():
-            parameters.add_index(field_name=name, index_name=name, **setting)
-        client.create_index(collection, parameters, sync=False)
-        client.load_collection(collection)
-        client.upsert(collection, [{name: row[name] for name in names} for row in rows])
-        client.flush(collection)
-
-
-async def listed(config: GraphConfig) -> list[str]:
-    """Return the names of the collections that are there."""
-    connection = MilvusConnection(config, prepare=lambda client, lite: None)
-    names: list[str] = await connection.read("Listing", lambda client: client.list_collections())
-    await connection.close()
-    return sorted(names)
-
-
-async def held(memory: GraphMemory) -> dict[str, Any]:
-    """Return all that is stored, by id, but what was in columns that an old store lacks."""
-    lacking = set().union(*LATER.values()) | {"created_at", "embedding_key"}
-    return {
-        each.uuid: each.model_dump(exclude=lacking)
-        for user in ("ann", "bob")
-        for name in GRAPH_COLLECTIONS
-        async for each in memory.objects(name, user)
-    }
-
-
 async def test_an_old_store_is_refused_by_name_and_brought_to_todays_schema(tmp_path: Path) -> None:
     (tmp_path / "today").mkdir()
-    await filled(tmp_path / "today")
-    await aged(tmp_path)
+    await filled(settings(tmp_path / "today"))
+    await aged(settings(tmp_path))
     heard: list[MigrationProgress] = []
     async with aclosing(fake_memory(config=settings(tmp_path))) as memory:
         with pytest.raises(SchemaMismatchError, match=r"merged_from is missing in the store.*migrate\(\)"):
@@ -145,15 +64,12 @@ async def test_an_old_store_is_refused_by_name_and_brought_to_todays_schema(tmp_
 
 
 async def test_ids_and_all_that_was_there_are_the_same_afterwards(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     async with aclosing(fake_memory(config=settings(tmp_path))) as before:
         rows = await held(before)
-    config = settings(tmp_path)
-    connection = MilvusConnection(config, prepare=lambda client, lite: None)
-    await connection.write("Making an old store", lambda client: make_old(client, config))
-    await connection.close()
+    await age(settings(tmp_path))
 
-    async with aclosing(fake_memory(config=config)) as memory:
+    async with aclosing(fake_memory(config=settings(tmp_path))) as memory:
         await memory.migrate()
 
         assert await held(memory) == rows
@@ -161,7 +77,7 @@ async def test_ids_and_all_that_was_there_are_the_same_afterwards(tmp_path: Path
 
 
 async def test_another_dimension_takes_the_attached_embedder(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     async with aclosing(fake_memory(config=settings(tmp_path))) as before:
         rows = await held(before)
     wider = settings(tmp_path, embed_dim=96)
@@ -176,7 +92,7 @@ async def test_another_dimension_takes_the_attached_embedder(tmp_path: Path) -> 
 
 
 async def test_without_an_embedder_another_dimension_is_refused_and_nothing_changes(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     bare = GraphMemory(settings(tmp_path, embed_dim=96), language="en")
 
     with pytest.raises(EmbedderNotFoundError):
@@ -189,7 +105,7 @@ async def test_without_an_embedder_another_dimension_is_refused_and_nothing_chan
 
 
 async def test_another_metric_keeps_the_vectors(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     other = settings(tmp_path, db_embed_config=GraphStoreIndexConfig(distance_metric="euclidean"))
 
     async with aclosing(fake_memory(config=other)) as memory:
@@ -203,7 +119,7 @@ async def test_another_metric_keeps_the_vectors(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_fits_is_left_alone(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
 
     async with aclosing(fake_memory(config=settings(tmp_path))) as memory:
         report = await memory.migrate()
@@ -213,7 +129,7 @@ async def test_a_store_that_fits_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_the_old_collections_may_be_kept_and_are_dropped_by_the_next_call(tmp_path: Path) -> None:
-    await aged(tmp_path)
+    await aged(settings(tmp_path))
     config = settings(tmp_path)
 
     async with aclosing(fake_memory(config=config)) as memory:
@@ -226,18 +142,8 @@ async def test_the_old_collections_may_be_kept_and_are_dropped_by_the_next_call(
     assert len(await listed(config)) == 4
 
 
-def stopping(collection: str) -> Callable[[MigrationProgress], None]:
-    """Return what stops a migration when it has done with a collection."""
-
-    def stop(progress: MigrationProgress) -> None:
-        if progress.collection == collection:
-            raise StoppedError
-
-    return stop
-
-
 async def test_a_stopped_migration_leaves_the_old_store_in_use_and_goes_on(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     narrow, wide = settings(tmp_path), settings(tmp_path, embed_dim=96)
     async with aclosing(fake_memory(config=wide)) as memory:
         with pytest.raises(StoppedError):
@@ -258,7 +164,7 @@ async def test_a_stopped_migration_leaves_the_old_store_in_use_and_goes_on(tmp_p
 
 
 async def test_a_migration_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     async with aclosing(fake_memory(config=settings(tmp_path, embed_dim=96))) as memory:
         with pytest.raises(StoppedError):
             await memory.migrate(stopping(RELATION_COLLECTION))
@@ -271,7 +177,7 @@ async def test_a_migration_that_is_given_up_leaves_nothing(tmp_path: Path) -> No
 
 
 async def test_an_embedder_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     wide = settings(tmp_path, embed_dim=96, request_max_retries=1)
     async with aclosing(fake_memory(config=wide, embedder=FakeEmbedder(96, fail_times=99))) as memory:
         with pytest.raises(EmbeddingCallError):
@@ -283,7 +189,7 @@ async def test_an_embedder_that_fails_leaves_the_store_as_it_was(tmp_path: Path)
 
 @pytest.mark.parametrize("renamed", [1, 2, 3], ids=["first", "second", "third"])
 async def test_a_store_whose_exchange_was_interrupted_is_not_opened_but_finished(tmp_path: Path, renamed: int) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     wide = settings(tmp_path, embed_dim=96)
     async with aclosing(fake_memory(config=settings(tmp_path))) as before:
         rows = await held(before)
@@ -311,7 +217,7 @@ async def test_a_store_whose_exchange_was_interrupted_is_not_opened_but_finished
 
 
 async def test_what_is_kept_of_an_earlier_migration_is_not_overwritten(tmp_path: Path) -> None:
-    await filled(tmp_path)
+    await filled(settings(tmp_path))
     async with aclosing(fake_memory(config=settings(tmp_path, embed_dim=96))) as memory:
         await memory.migrate(keep_old=True)
 
@@ -339,29 +245,34 @@ async def test_a_backend_that_cannot_be_migrated_says_what_else_to_do() -> None:
         await memory.migrate()
 
 
-async def run_in_process(path: Path) -> None:
-    """Migrate the store at a path to another dimension, slowly."""
+async def run_in_process(path: Path, dimension: int) -> None:
+    """Migrate the store at a path, slowly."""
 
     async def tell(progress: MigrationProgress) -> None:
         print(progress.collection, flush=True)
         await asyncio.sleep(0.5)
 
-    async with aclosing(fake_memory(config=settings(path, embed_dim=96))) as memory:
+    async with aclosing(fake_memory(config=settings(path, embed_dim=dimension))) as memory:
         await memory.migrate(tell)
 
 
 @pytest.mark.slow
-async def test_a_killed_migration_is_finished_by_another_call(tmp_path: Path) -> None:
-    await filled(tmp_path)
+@pytest.mark.parametrize("dimension", [64, 96], ids=["first release", "another dimension"])
+async def test_a_killed_migration_is_finished_by_another_call(tmp_path: Path, dimension: int) -> None:
+    await filled(settings(tmp_path))
     async with aclosing(fake_memory(config=settings(tmp_path))) as before:
         rows = await held(before)
-    assert await kill_midway(__name__, tmp_path, lines=2) == RELATION_COLLECTION
+    if dimension == 64:
+        await age(settings(tmp_path))
+    assert await kill_midway(__name__, tmp_path, dimension, lines=2) == RELATION_COLLECTION
+    names = await listed(settings(tmp_path))
 
-    async with aclosing(fake_memory(config=settings(tmp_path))) as old:
-        assert await held(old) == rows
-    async with aclosing(fake_memory(config=settings(tmp_path, embed_dim=96))) as memory:
+    async with aclosing(fake_memory(config=settings(tmp_path, embed_dim=dimension))) as memory:
         report = await memory.migrate()
 
-        assert sum(report.rows.values()) == 9 and report.copied < 9
+        assert {*GRAPH_COLLECTIONS, f"{ENTITY_COLLECTION}_NEW"} <= set(names)
+        assert {name: report.rows[name] for name in GRAPH_COLLECTIONS} == ROWS
+        assert report.copied < sum(report.rows.values())
         assert await held(memory) == rows
-        assert (await memory.check()).is_clean
+        assert [each.text for each in await memory.pending("ann")] == ["Tom sings."]
+        assert dimension == 64 or (await memory.check()).is_clean

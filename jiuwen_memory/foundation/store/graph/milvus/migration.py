@@ -82,7 +82,7 @@ class MilvusMigration:
         for collection in _ALL:
             if not self._has(client, collection):
                 if self._has(client, collection + BEING_MADE) and self._has(client, collection + REPLACED):
-                    client.rename_collection(collection + BEING_MADE, collection, timeout=self._config.timeout)
+                    self._rename(client, collection + BEING_MADE, collection)
                 continue
             differences = self._differences(client, collection, collection)
             if differences:
@@ -200,8 +200,12 @@ class MilvusMigration:
 
     def _swap(self, client: Any, collections: Sequence[str]) -> None:
         for collection in collections:
-            client.rename_collection(collection, collection + REPLACED, timeout=self._config.timeout)
-            client.rename_collection(collection + BEING_MADE, collection, timeout=self._config.timeout)
+            self._rename(client, collection, collection + REPLACED)
+            self._rename(client, collection + BEING_MADE, collection)
+
+    def _rename(self, client: Any, name: str, other: str) -> None:
+        # A server of Milvus 2.3 moves a collection to the default database unless it is told where it shall be.
+        client.rename_collection(name, other, self._config.name, timeout=self._config.timeout)
 
     def _drop(self, client: Any) -> None:
         """Drop all old collections: those of a migration that was stopped while it exchanged them too."""
