@@ -86,16 +86,17 @@ async def measure_synonyms(embedder: Embedding, dimension: int, folder: Path) ->
 
 def found_in(prompt: FakePrompt) -> Answer:
     """Name two things of a text such as `thing-1-2 is near place-1-2.`"""
-    return entities(dict.fromkeys(_things(prompt), "Entity"))
+    return entities(dict.fromkeys(things_of(prompt), "Entity"))
 
 
 def stated_in(prompt: FakePrompt) -> Answer:
     """State its fact."""
-    thing, place = _things(prompt)
+    thing, place = things_of(prompt)
     return facts((thing, "is near", place, f"{thing} is near {place}."))
 
 
-def _things(prompt: FakePrompt) -> list[str]:
+def things_of(prompt: FakePrompt) -> list[str]:
+    """Return the two names of a text."""
     words = [word.strip(".") for word in prompt.text.split()]
     return [[word for word in words if word.startswith(start)][-1] for start in ("thing-", "place-")]
 
