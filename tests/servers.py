@@ -56,6 +56,8 @@ class Fault:
 class OpenAIServer:
     """Chat, embeddings and reranking over HTTP, in threads of this process.
 
+    `tools_called` names tools; the next answers call one each, after their words.
+
     Args:
         replies: the text of each answer, by the request's body or by the name of its JSON schema.
         embed: the vector of a text; without it, hashed character n-grams of `dim` numbers.
@@ -79,6 +81,7 @@ class OpenAIServer:
         self.refuse_json_schema = False
         self.refuse_json_object = False
         self.refused_fields: dict[str, str] = {}
+        self.tools_called: list[str] = []
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.stopping = threading.Event()
@@ -157,12 +160,15 @@ class OpenAIServer:
                 return 400, _error(message)
         text = self.replies(body) if callable(self.replies) else self._scripted(body)
         prompt = json.dumps(body.get("messages"))
+        function = {"name": self.tools_called.pop(0), "arguments": "{}"} if self.tools_called else None
+        called = {"tool_calls": [{"id": "call_1", "type": "function", "function": function}]} if function else {}
+        said = {"role": "assistant", "content": text, **called}
         return 200, {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 0,
             "model": body.get("model"),
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "choices": [{"index": 0, "finish_reason": "tool_calls" if called else "stop", "message": said}],
             "usage": {
                 "prompt_tokens": len(prompt) // 4,
                 "completion_tokens": len(text) // 4,
@@ -182,7 +188,9 @@ class OpenAIServer:
             "status": "completed",
         }
         more = {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
-        return {**answer, **more, "output": [message]}
+        names = [self.tools_called.pop(0)] if self.tools_called else []
+        calls = [{"type": "function_call", "call_id": "call_1", "name": name, "arguments": "{}"} for name in names]
+        return {**answer, **more, "output": [message, *calls]}
 
     def _scripted(self, body: Body) -> str:
         name, schema = wanted_form(body)
@@ -225,10 +233,16 @@ def events_of(answer: Body) -> list[Body]:
             {"type": "response.output_text.delta", "sequence_number": number, "delta": word, **place}
             for number, word in enumerate(_words(text))
         ]
-        return [*deltas, {"type": "response.completed", "sequence_number": len(deltas), "response": answer}]
+        calls = [
+            {"type": "response.output_item.added", "sequence_number": len(deltas), "output_index": 1, "item": item}
+            for item in answer["output"][1:]  # type: ignore[index]
+        ]
+        number = len(deltas) + len(calls)
+        return [*deltas, *calls, {"type": "response.completed", "sequence_number": number, "response": answer}]
     choice = answer["choices"][0]  # type: ignore[index]
     shared = {"id": answer["id"], "object": "chat.completion.chunk", "created": 0, "model": answer["model"]}
-    chunks = [{"content": word} for word in _words(choice["message"]["content"])]
+    chunks: list[Body] = [{"content": word} for word in _words(choice["message"]["content"])]
+    chunks += [{"tool_calls": [{"index": 0, **call}]} for call in choice["message"].get("tool_calls", [])]
     return [
         *({**shared, "choices": [{"index": 0, "delta": chunk, "finish_reason": None}]} for chunk in chunks),
         {**shared, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},

@@ -293,6 +293,240 @@ def test_a_client_without_await_may_be_used_by_threads(server: OpenAIServer) -> 
         assert [len(list(memory.objects(EPISODE_COLLECTION, f"user {number}"))) for number in range(4)] == [1] * 4
 
 
+async def test_an_answer_that_streams_words_before_it_calls_a_tool_is_not_learnt_either(
+    server: OpenAIServer, client: AsyncOpenAI
+) -> None:
+    memory = fake_memory()
+    server.tools_called = ["weather"]
+    messages: list[Any] = user("I moved to Lyon. Is it raining?")
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        stream = await remembered.chat.completions.create(model="any", messages=messages, stream=True)
+        calls = [each for chunk in [each async for each in stream] for each in chunk.choices[0].delta.tool_calls or ()]
+        messages += [
+            {"role": "assistant", "content": "Noted.", "tool_calls": [each.model_dump() for each in calls]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "heavy rain"},
+        ]
+        await remembered.chat.completions.create(model="any", messages=messages)
+
+    assert len(calls) == 1
+    [learnt] = await episodes(memory, "mira")
+    assert learnt.count("I moved to Lyon.") == 1
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+async def test_a_response_that_calls_a_tool_is_not_learnt(
+    server: OpenAIServer, client: AsyncOpenAI, streamed: bool
+) -> None:
+    memory = fake_memory()
+    server.tools_called = ["weather"]
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        result = await remembered.responses.create(model="any", input="Is it raining in Lyon?", stream=streamed)
+        kinds = [event.type async for event in result] if streamed else [each.type for each in result.output]
+
+    assert len(kinds) > 1
+    assert await episodes(memory, "mira") == []
+
+
+async def test_the_output_that_a_program_sends_back_as_the_sdk_gave_it_ends_the_turn_before(
+    client: AsyncOpenAI,
+) -> None:
+    memory = fake_memory()
+    said: list[Any] = user("I live in Lyon.")
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        first = await remembered.responses.create(model="any", input=said)
+        said += [*first.output, *user("What may I eat?")]
+        await remembered.responses.create(model="any", input=said)
+
+    learnt = await episodes(memory, "mira")
+    assert len(learnt) == 2
+    assert sum("I live in Lyon." in text for text in learnt) == 1
+
+
+async def test_what_was_said_before_a_tool_was_called_is_learnt_with_what_was_said_after_it(
+    client: AsyncOpenAI,
+) -> None:
+    memory = fake_memory()
+    call = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    messages: list[Any] = [
+        *user("I lived in Ghent."),
+        {"role": "assistant", "content": "Good to know."},
+        *user("I moved to Lyon. Is it raining?"),
+        {"role": "assistant", "content": "Let me look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "heavy rain"},
+        *user("Never mind, what is for dinner?"),
+    ]
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        await remembered.chat.completions.create(model="any", messages=messages)
+
+    [learnt] = await episodes(memory, "mira")
+    assert "I moved to Lyon." in learnt
+    assert "what is for dinner" in learnt
+    assert "Ghent" not in learnt
+
+
+async def test_messages_that_can_be_read_only_once_reach_the_model(server: OpenAIServer, client: AsyncOpenAI) -> None:
+    memory = fake_memory()
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        await remembered.chat.completions.create(
+            model="any",
+            messages=(each for each in user("I live in Lyon.")),
+        )
+
+    assert server.requests[0].body["messages"] == user("I live in Lyon.")
+    assert len(await episodes(memory, "mira")) == 1
+
+
+async def test_recall_leaves_everything_else_in_a_request_as_it_was(server: OpenAIServer, client: AsyncOpenAI) -> None:
+    memory = fake_memory(llm=FakeLLM(FACTS))
+    older: list[Any] = [
+        *user("I am allergic to hazelnuts."),
+        {"role": "assistant", "content": None, "function_call": {"name": "note", "arguments": "{}"}},
+        {"role": "function", "name": "note", "content": "noted"},
+        {"role": "assistant", "audio": {"id": "audio_1"}},
+        *user("Which nuts am I allergic to?"),
+    ]
+    async with remembering(client, memory, user_id="mira") as remembered:
+        await remembered.chat.completions.create(model="any", messages=older[:1])
+        await remembered.aclose()
+
+        await remembered.chat.completions.create(model="any", messages=older)
+
+    messages: Any = server.requests[-1].body["messages"]
+    assert messages[0]["content"].startswith(OPENING)
+    assert messages[1:] == older
+    assert remembered.failures == ()
+    assert len(await episodes(memory, "mira")) == 2
+
+
+async def test_the_same_words_in_another_session_are_another_turn(client: AsyncOpenAI) -> None:
+    memory = fake_memory()
+
+    async with remembering(client, memory, user_id="mira", session_id="monday") as monday:
+        tuesday = monday.for_user("mira", session_id="tuesday")
+        for each in (monday, monday, tuesday):
+            await each.chat.completions.create(model="any", messages=user("I had pancakes today."))
+
+    assert len(await episodes(memory, "mira")) == 2
+
+
+async def test_a_client_with_other_options_and_the_streams_of_the_sdk_remember_too(client: AsyncOpenAI) -> None:
+    memory = fake_memory()
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        patient = remembered.with_options(timeout=30)
+        await patient.chat.completions.create(model="any", messages=user("I live in Lyon."))
+        async with patient.chat.completions.stream(
+            model="any", messages=[{"role": "user", "content": "Hi."}]
+        ) as stream:
+            events = [each.type async for each in stream]
+
+    assert patient.client.timeout == 30
+    assert events[-1] == "content.done"
+    assert len(await episodes(memory, "mira")) == 2
+
+
+async def test_what_the_listener_to_failures_raises_stops_neither_calls_nor_turns(client: AsyncOpenAI) -> None:
+    raised: list[BaseException | None] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context.get("exception")))
+    llm = FakeLLM(FACTS, latency=0.01)
+    memory = fake_memory(llm=llm)
+    await memory.close()
+
+    def careless(failure: Failure) -> None:
+        raise LookupError(failure.stage)
+
+    async with remembering(client, memory, user_id="mira", queue_size=1, on_failure=careless) as remembered:
+        answers = [
+            await remembered.chat.completions.create(model="any", messages=user(f"I like the number {number}."))
+            for number in range(3)
+        ]
+
+    assert len(answers) == 3
+    assert [each.stage for each in remembered.failures].count("remember") == 3
+    assert {str(each) for each in raised} == {"recall", "remember"}
+    assert remembered.waiting == 0
+
+
+async def test_a_fault_of_an_embedder_of_ones_own_breaks_no_call(client: AsyncOpenAI) -> None:
+    class Unfinished(FakeEmbedder):
+        async def embed_query(self, text: str) -> list[float]:
+            raise NotImplementedError
+
+    memory = fake_memory(embedder=Unfinished(dimension=64))
+
+    async with remembering(client, memory, user_id="mira") as remembered:
+        answer = await remembered.chat.completions.create(model="any", messages=user("I live in Lyon."))
+
+    assert answer.choices[0].message.content
+    assert [each.stage for each in remembered.failures] == ["recall"]
+
+
+async def test_a_failure_is_in_the_log_by_its_kind_and_without_what_was_said(
+    client: AsyncOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages: list[Any] = [{"role": "user", "content": {"secret": "I live in Lyon."}}]
+
+    async with remembering(client, fake_memory(), user_id="mira") as remembered:
+        await remembered.chat.completions.create(model="any", messages=messages)
+
+    told = [each.getMessage() for each in caplog.records if each.name == "jiuwen_memory" and "turn of user" in each.msg]
+    assert len(told) == len(remembered.failures) == 2
+    assert all("InvalidInputError" in each for each in told)
+    assert "Lyon" not in "".join(told) and "mira" not in "".join(told)
+
+
+def test_a_closed_memory_breaks_no_call_without_await_either(server: OpenAIServer) -> None:
+    told: list[Failure] = []
+    memory = SyncGraphMemory(fake_memory())
+
+    with OpenAI(base_url=server.base_url, api_key="any", max_retries=0) as client:
+        remembered = remembering(client, memory, user_id="mira", on_failure=told.append)
+        memory.close()
+        answer = remembered.chat.completions.create(model="any", messages=user("I live in Lyon."))
+
+    assert answer.choices[0].message.content
+    assert [each.stage for each in told] == ["recall", "remember"]
+
+
+async def test_a_call_that_is_cancelled_while_its_turn_waits_for_a_place_leaves_a_failure(client: AsyncOpenAI) -> None:
+    held = asyncio.Event()
+
+    class Waiting(FakeLLM):
+        async def invoke(self, **question: Any) -> Any:
+            await held.wait()
+            return await super().invoke(**question)
+
+    memory = fake_memory(llm=Waiting())
+
+    async with remembering(client, memory, user_id="mira", queue_size=1) as remembered:
+        await remembered.chat.completions.create(model="any", messages=user("I live in Lyon."))
+        call = asyncio.ensure_future(
+            remembered.for_user("ben").chat.completions.create(model="any", messages=user("I live in Graz."))
+        )
+        await asyncio.wait([call], timeout=0.5)
+        call.cancel()
+        await asyncio.wait([call])
+        held.set()
+
+    assert [(each.stage, each.user_id) for each in remembered.failures] == [("remember", "ben")]
+    [lost] = [each.turn for each in remembered.failures if each.turn]
+    assert lost.messages[0]["content"] == "I live in Graz."
+
+
+async def test_an_impossible_user_is_refused_before_any_call(client: AsyncOpenAI) -> None:
+    remembered = remembering(client, fake_memory(), user_id="mira")
+
+    with pytest.raises(InvalidInputError, match="user_id"):
+        remembering(client, fake_memory(), user_id=" ")
+    with pytest.raises(InvalidInputError, match="user_id"):
+        remembered.for_user("x" * 33)
+
+
 async def test_client_and_memory_must_go_together(client: AsyncOpenAI) -> None:
     with SyncGraphMemory(fake_memory()) as memory, pytest.raises(InvalidInputError, match="needs a GraphMemory"):
         remembering(client, memory, user_id="mira")

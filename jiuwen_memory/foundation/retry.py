@@ -59,14 +59,16 @@ async def retrying(call: Callable[[], Awaitable[T]], *, tries: int, what: str, b
     return await loop(call)
 
 
-async def outcome_of(call: Coroutine[Any, Any, T]) -> T | Exception:
+async def outcome_of(
+    call: Coroutine[Any, Any, T], *, raised: tuple[type[Exception], ...] = PROGRAM_FAULTS
+) -> T | Exception:
     """Return a call's result, or whatever exception another library's client raised in it.
 
     There is no common ancestor of what clients raise, so the outcome is looked at instead of caught. Cancellation and
-    faults of the program go on as they are.
+    what `raised` names, by default faults of the program, go on as they are.
     """
     outcome: T | BaseException = (await asyncio.gather(call, return_exceptions=True))[0]
-    if isinstance(outcome, PROGRAM_FAULTS):
+    if isinstance(outcome, raised):
         raise outcome
     if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
         raise outcome

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
-from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, ServiceError
+from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, ServiceError, SetupError
 from jiuwen_memory.foundation.retry import outcome_of
-from jiuwen_memory.integrations.openai_forms import AsyncTee, ChatForm, Form, ResponseForm, Tee
+from jiuwen_memory.integrations.openai_forms import AsyncTee, ChatForm, Form, Heard, ResponseForm, Tee
 from jiuwen_memory.integrations.sync import SyncGraphMemory
 from jiuwen_memory.integrations.turns import Failure, Turn, TurnQueue, turn_key
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
 
 Client = TypeVar("Client", "AsyncOpenAI", "OpenAI")
+T = TypeVar("T")
 Body = dict[str, Any]
 
 
@@ -40,7 +42,8 @@ def remembering(
     `chat.completions.create` and `responses.create`, streamed or not, recall what the last thing said is about into the
     system message (or `instructions`) and hand the new turn to a queue, which adds it in the background, in order per
     user. What was recalled is not learnt again, nor is the history that a request repeats. A call never fails because
-    of the memory: see `failures`. (The way of working is that of Memori's wrapped clients.)
+    of the memory: see `failures`. The answer comes later by one search. (The way of working is that of Memori's wrapped
+    clients.)
 
     Args:
         client: `AsyncOpenAI` or `OpenAI`, or what derives from them.
@@ -51,10 +54,12 @@ def remembering(
             of a prompt, as `SearchResult.to_prompt` writes it.
         recall_timeout: seconds after which a request goes on without what would have been recalled.
         queue_size: turns that may wait; when it is full, a call waits for a place once its answer has come.
-        on_failure: told of each failure; it runs where the memory does, and must not wait for anything.
+        on_failure: told of each failure; it runs in the event loop of the memory, and must not wait for anything. What
+            it raises is told by that loop's exception handler, and stops nothing.
 
     Raises:
-        InvalidInputError: client and memory do not go together, or a number is not above zero.
+        InvalidInputError: client and memory do not go together, there can be no such user, or a number is not above
+            zero.
     """
     for name, value in (("max_tokens", max_tokens), ("recall_timeout", recall_timeout)):
         if value <= 0:
@@ -67,7 +72,8 @@ def remembering(
     queue = TurnQueue(inner, size=queue_size, on_failure=on_failure)
     mind = Mind(inner, queue, strategy=strategy, max_tokens=max_tokens, timeout=recall_timeout)
     blocking = memory if isinstance(memory, SyncGraphMemory) else None
-    return Remembering(client, mind, template=Turn(user_id, (), source, session_id), blocking=blocking)
+    template = Turn(mind.parse_user_id(user_id), (), source, session_id)
+    return Remembering(client, mind, template=template, blocking=blocking)
 
 
 class Remembering(Generic[Client]):
@@ -93,8 +99,15 @@ class Remembering(Generic[Client]):
 
     def for_user(self, user_id: str, *, session_id: str | None = None) -> Remembering[Client]:
         """Return the same client, with the same queue, for another user or session."""
-        template = replace(self._template, user_id=user_id, session_id=session_id)
+        template = replace(self._template, user_id=self._mind.parse_user_id(user_id), session_id=session_id)
         return Remembering(self._plain, self._mind, template=template, blocking=self._blocking)
+
+    def with_options(self, **options: Any) -> Remembering[Client]:
+        """Return this client with other options, as the client's own `with_options` does; it goes on remembering."""
+        plain = self._plain.with_options(**options)
+        return Remembering(plain, self._mind, template=self._template, blocking=self._blocking)
+
+    copy = with_options
 
     @property
     def failures(self) -> Sequence[Failure]:
@@ -145,9 +158,17 @@ class Mind:
         self._max_tokens = max_tokens
         self._timeout = timeout
 
+    def parse_user_id(self, user_id: str) -> str:
+        """Return a user id as it was given, if there can be such a user.
+
+        Raises:
+            InvalidInputError: there cannot.
+        """
+        return parse_user_id(user_id, self._memory.config.db_storage_config)
+
     async def recall(self, query: str, user_id: str) -> str:
         """Return what goes into the prompt; nothing if nothing is found, or if it fails."""
-        found = await outcome_of(self._search(query, user_id))
+        found = await outcome_of(self._search(query, user_id), raised=())
         if isinstance(found, Exception):
             self.queue.report(Failure("recall", user_id, found))
             return ""
@@ -155,9 +176,11 @@ class Mind:
 
     async def _search(self, query: str, user_id: str) -> str:
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout) as limit:
                 results = await self._memory.search(query, user_id, self._strategy)
         except TimeoutError as error:
+            if not limit.expired():
+                raise
             raise ServiceError(f"The recall took longer than {self._timeout} s; the request went on.") from error
         return results.to_prompt(self._max_tokens)
 
@@ -173,23 +196,44 @@ class Call:
 
     async def awaited(self, **body: Any) -> Any:
         """Recall, ask, and learn: when the answer is there, or when its stream has ended."""
-        result = await self._create(**await self._with_recalled(body))
-        if body.get("stream"):
-            return AsyncTee(result, self._form.delta, lambda reply: self._learn(body, reply))
-        await self._learn(body, self._form.reply(result))
+        given = self._form.repeatable(body)
+        result = await self._create(**await self._with_recalled(given))
+        if given.get("stream"):
+            return AsyncTee(result, Heard(self._form.delta), lambda reply: self._learn(given, reply))
+        await self._learn(given, self._form.reply(result))
         return result
 
     def blocking(self, memory: SyncGraphMemory) -> Callable[..., Any]:
         """Return the same for a client that is not awaited; the memory's part runs in the memory's thread."""
 
+        def learn(given: Body, reply: str) -> None:
+            self._run(self._learn(given, reply), memory, stage="remember", otherwise=None)
+
         def create(**body: Any) -> Any:
-            result = self._create(**memory.run(self._with_recalled(body)))
-            if body.get("stream"):
-                return Tee(result, self._form.delta, lambda reply: memory.run(self._learn(body, reply)))
-            memory.run(self._learn(body, self._form.reply(result)))
+            given = self._form.repeatable(body)
+            recalled = self._run(self._with_recalled(given), memory, stage="recall", otherwise=given)
+            result = self._create(**recalled)
+            if given.get("stream"):
+                return Tee(result, Heard(self._form.delta), lambda reply: learn(given, reply))
+            learn(given, self._form.reply(result))
             return result
 
         return create
+
+    def _run(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        memory: SyncGraphMemory,
+        *,
+        stage: Literal["recall", "remember"],
+        otherwise: T,
+    ) -> T:
+        """Run the memory's part in its thread; that it is closed breaks no call either."""
+        try:
+            return memory.run(coroutine)
+        except SetupError as error:
+            self._mind.queue.report(Failure(stage, self._template.user_id, error))
+            return otherwise
 
     async def _with_recalled(self, body: Body) -> Body:
         try:
@@ -208,7 +252,7 @@ class Call:
             return
         if not said or not reply.strip():
             return
-        key = turn_key([self._template.user_id, self._form.history(body)], reply)
+        where = self._template
+        key = turn_key([where.user_id, where.source, where.session_id, self._form.history(body)], reply)
         messages = (*said, {"role": "assistant", "content": reply})
-        turn = Turn(self._template.user_id, messages, self._template.source, self._template.session_id, key=key)
-        await self._mind.queue.put(turn)
+        await self._mind.queue.put(Turn(where.user_id, messages, where.source, where.session_id, key=key))

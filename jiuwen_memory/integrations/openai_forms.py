@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, Self
 
-from jiuwen_memory.foundation.llm.schema.message import PlainMessage, plain_messages, wire_messages
+from jiuwen_memory.foundation.llm.schema.message import plain_messages, wire_messages
 
 Body = Mapping[str, Any]
 Message = dict[str, str]
 
+_SYSTEM: Final = ("system", "developer")
+_CALLS: Final = ("function_call", "custom_tool_call", "computer_call", "local_shell_call", "apply_patch_call")
+"""Items of a response that wait for the caller to do something."""
+
 
 class Form(Protocol):
     """How one of the client's methods says things."""
+
+    def repeatable(self, body: Body) -> dict[str, Any]:
+        """Return the request with lists in place of what can be read only once."""
 
     def history(self, body: Body) -> object:
         """Return all that a request says."""
@@ -21,55 +28,58 @@ class Form(Protocol):
         """Return the last thing that the user said, or nothing."""
 
     def said(self, body: Body) -> tuple[Message, ...]:
-        """Return what is new in a request: the user's last messages; tools and earlier turns are left out."""
+        """Return what is new in a request: what the user said since the last answer. Tools are left out."""
 
     def with_recalled(self, body: Body, recalled: str) -> dict[str, Any]:
-        """Return the request with what was recalled in it."""
+        """Return the request with what was recalled in it, and otherwise as it was."""
 
     def reply(self, result: Any) -> str:
-        """Return the text of an answer; nothing if it only calls tools."""
+        """Return the text of an answer; nothing if it calls tools."""
 
-    def delta(self, event: Any) -> str:
-        """Return the text that an event of a stream adds."""
+    def delta(self, event: Any) -> str | None:
+        """Return the text that an event of a stream adds, None if it calls a tool."""
 
 
 class ChatForm:
     """`chat.completions.create`."""
 
+    def repeatable(self, body: Body) -> dict[str, Any]:
+        return _repeatable(body, "messages")
+
     def history(self, body: Body) -> object:
-        return [[each.role, each.name, each.text] for each in plain_messages(body.get("messages") or ())]
+        return body.get("messages")
 
     def last_said(self, body: Body) -> str:
-        return _last_said(plain_messages(body.get("messages") or ()))
+        return _last_said(_listed(body.get("messages")))
 
     def said(self, body: Body) -> tuple[Message, ...]:
-        return _new_messages(plain_messages(body.get("messages") or ()))
+        return _new_messages(_listed(body.get("messages")))
 
     def with_recalled(self, body: Body, recalled: str) -> dict[str, Any]:
-        messages = wire_messages(body["messages"])
-        first = messages[0] if messages else {}
+        first, *rest = _listed(body.get("messages"))
         # Many chat templates allow one system message, and only at the beginning.
-        if first.get("role") in ("system", "developer"):
-            return {**body, "messages": [{**first, "content": _joined(first.get("content"), recalled)}, *messages[1:]]}
-        return {**body, "messages": [{"role": "system", "content": recalled}, *messages]}
+        if _role(first) not in _SYSTEM:
+            return {**body, "messages": [{"role": "system", "content": recalled}, first, *rest]}
+        [wire] = wire_messages([first])
+        return {**body, "messages": [{**wire, "content": _joined(wire.get("content"), recalled)}, *rest]}
 
     def reply(self, result: Any) -> str:
-        choices = getattr(result, "choices", None) or ()
-        message = choices[0].message if choices else None
-        if message is None or getattr(message, "tool_calls", None):
-            return ""
-        return str(message.content or "")
+        message = getattr(_first_choice(result), "message", None)
+        return "" if _calls_tools(message) else str(getattr(message, "content", None) or "")
 
-    def delta(self, event: Any) -> str:
-        choices = getattr(event, "choices", None) or ()
-        return str(getattr(choices[0].delta, "content", None) or "") if choices else ""
+    def delta(self, event: Any) -> str | None:
+        delta = getattr(_first_choice(event), "delta", None)
+        return None if _calls_tools(delta) else str(getattr(delta, "content", None) or "")
 
 
 class ResponseForm:
     """`responses.create`."""
 
+    def repeatable(self, body: Body) -> dict[str, Any]:
+        return _repeatable(body, "input")
+
     def history(self, body: Body) -> object:
-        return [body.get("previous_response_id"), [[each.role, each.text] for each in _items(body)]]
+        return [body.get("previous_response_id"), body.get("input")]
 
     def last_said(self, body: Body) -> str:
         return _last_said(_items(body))
@@ -81,38 +91,73 @@ class ResponseForm:
         return {**body, "instructions": _joined(body.get("instructions"), recalled)}
 
     def reply(self, result: Any) -> str:
-        output = getattr(result, "output", None) or ()
-        if any(getattr(each, "type", "") == "function_call" for each in output):
+        output = getattr(result, "output", None)
+        if not output or any(_calls_tools(each) for each in output):
             return ""
-        return str(getattr(result, "output_text", "") or "")
+        return str(result.output_text or "")
 
-    def delta(self, event: Any) -> str:
+    def delta(self, event: Any) -> str | None:
+        if _calls_tools(getattr(event, "item", None)):
+            return None
         return str(event.delta) if getattr(event, "type", "") == "response.output_text.delta" else ""
 
 
-def _items(body: Body) -> list[PlainMessage]:
-    given = body.get("input") or ()
-    if isinstance(given, str):
-        return [PlainMessage("user", given)]
-    return plain_messages([each for each in given if isinstance(each, Mapping) and "role" in each])
+def _repeatable(body: Body, name: str) -> dict[str, Any]:
+    given = body.get(name)
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | Sequence):
+        return {**body, name: list(given)}
+    return dict(body)
 
 
-def _last_said(messages: Sequence[PlainMessage]) -> str:
-    return next((each.text for each in reversed(messages) if each.role == "user"), "")
+def _listed(given: object) -> Sequence[Any]:
+    return given if isinstance(given, Sequence) and not isinstance(given, str) else ()
 
 
-def _new_messages(messages: Sequence[PlainMessage]) -> tuple[Message, ...]:
-    """Return the last run of user messages: before it lie turns that were learnt when they were said."""
-    end = next((number for number in range(len(messages), 0, -1) if messages[number - 1].role == "user"), 0)
-    start = end
-    while start and messages[start - 1].role == "user":
-        start -= 1
-    return tuple(_message(each) for each in messages[start:end] if each.text.strip())
+def _items(body: Body) -> Sequence[Any]:
+    given = body.get("input")
+    return [{"role": "user", "content": given}] if isinstance(given, str) else _listed(given)
 
 
-def _message(message: PlainMessage) -> Message:
-    named = {"name": message.name} if message.name else {}
-    return {"role": "user", "content": message.text, **named}
+def _first_choice(result: Any) -> Any:
+    choices = getattr(result, "choices", None) or ()
+    return next((each for each in choices if not getattr(each, "index", 0)), None)
+
+
+def _field(item: object, name: str) -> object:
+    """Return a field of an item, which the SDK takes as a dict and gives as an object."""
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def _role(item: object) -> str:
+    return str(_field(item, "role") or "")
+
+
+def _calls_tools(item: object) -> bool:
+    return bool(_field(item, "tool_calls") or _field(item, "function_call")) or _field(item, "type") in _CALLS
+
+
+def _last_said(items: Sequence[Any]) -> str:
+    asked = next((each for each in reversed(items) if _role(each) == "user"), None)
+    return "" if asked is None else plain_messages([asked])[0].text
+
+
+def _new_messages(items: Sequence[Any]) -> tuple[Message, ...]:
+    """Return what the user said since the last answer; a message that goes with a call of a tool is none."""
+    asked: list[Any] = []
+    is_call = False
+    for each in reversed(items):
+        if _role(each) == "user":
+            asked.append(each)
+            is_call = False
+        elif _calls_tools(each):
+            is_call = True
+        elif _role(each) == "assistant" and asked and not is_call:
+            break
+    return tuple(
+        {"role": "user", "content": each.text, **({"name": each.name} if each.name else {})}
+        for each in plain_messages(asked[::-1])
+        if each.text.strip()
+    )
 
 
 def _joined(content: object, recalled: str) -> object:
@@ -121,14 +166,33 @@ def _joined(content: object, recalled: str) -> object:
     return f"{content}\n\n{recalled}" if content else recalled
 
 
+class Heard:
+    """The text of a streamed answer as far as it came, which is none once it calls a tool."""
+
+    def __init__(self, delta: Callable[[Any], str | None]) -> None:
+        self._delta = delta
+        self._texts: list[str] = []
+        self._is_answer = True
+
+    def note(self, event: Any) -> None:
+        """Take in an event of the stream."""
+        text = self._delta(event)
+        self._is_answer = self._is_answer and text is not None
+        self._texts.append(text or "")
+
+    @property
+    def text(self) -> str:
+        """What was answered."""
+        return "".join(self._texts) if self._is_answer else ""
+
+
 class AsyncTee:
     """A stream that hands on what passes through, and its whole text once at the end; the rest is the stream's."""
 
-    def __init__(self, stream: Any, delta: Callable[[Any], str], done: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, stream: Any, heard: Heard, done: Callable[[str], Awaitable[None]]) -> None:
         self._stream = stream
-        self._delta = delta
+        self._heard = heard
         self._done: Callable[[str], Awaitable[None]] | None = done
-        self._texts: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -142,7 +206,7 @@ class AsyncTee:
         except StopAsyncIteration:
             await self._finish()
             raise
-        self._texts.append(self._delta(event))
+        self._heard.note(event)
         return event
 
     async def close(self) -> None:
@@ -161,17 +225,16 @@ class AsyncTee:
     async def _finish(self) -> None:
         done, self._done = self._done, None
         if done:
-            await done("".join(self._texts))
+            await done(self._heard.text)
 
 
 class Tee:
     """`AsyncTee` for a client that is not awaited."""
 
-    def __init__(self, stream: Any, delta: Callable[[Any], str], done: Callable[[str], None]) -> None:
+    def __init__(self, stream: Any, heard: Heard, done: Callable[[str], None]) -> None:
         self._stream = stream
-        self._delta = delta
+        self._heard = heard
         self._done: Callable[[str], None] | None = done
-        self._texts: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -185,7 +248,7 @@ class Tee:
         except StopIteration:
             self._finish()
             raise
-        self._texts.append(self._delta(event))
+        self._heard.note(event)
         return event
 
     def close(self) -> None:
@@ -202,4 +265,4 @@ class Tee:
     def _finish(self) -> None:
         done, self._done = self._done, None
         if done:
-            done("".join(self._texts))
+            done(self._heard.text)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from jiuwen_memory.errors import InvalidInputError, SetupError
 from jiuwen_memory.foundation.hiding import hashed
+from jiuwen_memory.foundation.retry import outcome_of
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 
@@ -49,7 +50,8 @@ class TurnQueue:
 
     Args:
         size: turns that may wait; `put` waits while there are as many.
-        on_failure: told of each turn that could not be added; the latest are in `failures` too.
+        on_failure: told of each turn that could not be added; the latest are in `failures` too. What it raises is told
+            by the event loop's exception handler, and stops nothing.
     """
 
     def __init__(
@@ -71,7 +73,12 @@ class TurnQueue:
 
     async def put(self, turn: Turn) -> None:
         """Take a turn; it is added after the earlier ones of its user."""
-        await self._places.acquire()
+        try:
+            await self._places.acquire()
+        except asyncio.CancelledError:
+            error = SetupError("The call was cancelled while its turn waited for a place in the queue.")
+            self.report(Failure("remember", turn.user_id, error, turn))
+            raise
         turns = self._waiting.setdefault(turn.user_id, deque())
         turns.append(turn)
         if len(turns) == 1:
@@ -85,10 +92,17 @@ class TurnQueue:
             await asyncio.wait(self._workers)
 
     def report(self, failure: Failure) -> None:
-        """Keep a failure where it can be seen, and tell the log and whoever wanted to know."""
+        """Keep a failure where it can be seen, and tell the log (its kind) and whoever wanted to know."""
         self.failures.append(failure)
-        logger.warning("Could not %s a turn of user %s: %s", failure.stage, hashed(failure.user_id), failure.error)
-        if self._on_failure:
+        # The error's own words stay out of the log: they may quote a text.
+        kind = type(failure.error).__name__
+        logger.warning("Could not %s a turn of user %s: %s", failure.stage, hashed(failure.user_id), kind)
+        if self._on_failure is None:
+            return
+        try:
+            asyncio.get_running_loop().call_soon(self._on_failure, failure)
+        except RuntimeError:
+            # The loop of the memory has ended; this is the thread of whoever called.
             self._on_failure(failure)
 
     async def _work(self, user_id: str) -> None:
@@ -116,11 +130,9 @@ class TurnQueue:
             idempotency_key=turn.key or None,
         )
         # Whatever a model, an embedder or a store raises, the turns behind this one go on.
-        outcome = (await asyncio.gather(adding, return_exceptions=True))[0]
+        outcome = await outcome_of(adding, raised=())
         if isinstance(outcome, Exception):
             self.report(Failure("remember", turn.user_id, outcome, turn))
-        elif isinstance(outcome, BaseException):
-            raise outcome
 
 
 def turn_key(history: Sequence[object], reply: str) -> str:
