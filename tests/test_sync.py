@@ -92,6 +92,54 @@ def test_a_use_after_close_says_so() -> None:
         memory.search("bees", "ann")
 
 
+def test_a_call_that_runs_while_another_thread_closes_the_memory_ends_with_an_error() -> None:
+    memory = SyncGraphMemory(fake_memory())
+    begun, raised = threading.Event(), list[SetupError]()
+
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        try:
+            memory.run(endless())
+        except SetupError as error:
+            raised.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    begun.wait()
+    memory.close()
+    caller.join()
+
+    assert [each.message for each in raised] == [
+        "This memory was closed while the call ran; make a new SyncGraphMemory."
+    ]
+
+
+def test_threads_that_call_and_close_at_once_all_end() -> None:
+    for _ in range(20):
+        memory = SyncGraphMemory(fake_memory())
+        ended: list[str] = []
+
+        def call(memory: SyncGraphMemory = memory, ended: list[str] = ended) -> None:
+            try:
+                while True:
+                    memory.run(asyncio.sleep(0))
+            except SetupError as error:
+                ended.append(error.message)
+
+        callers = [threading.Thread(target=call) for _ in range(3)]
+        closers = [threading.Thread(target=memory.close) for _ in range(2)]
+        for each in (*callers, *closers):
+            each.start()
+        for each in (*callers, *closers):
+            each.join(timeout=20)
+
+        assert not any(each.is_alive() for each in (*callers, *closers))
+        assert len(ended) == 3
+
+
 async def test_a_call_that_would_wait_for_itself_is_refused() -> None:
     with SyncGraphMemory(fake_memory()) as memory:
 

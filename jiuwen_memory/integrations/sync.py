@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -21,35 +22,52 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._guard = threading.Lock()
+        self._is_ended = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="jiuwen-memory", daemon=True)
         self._thread.start()
 
     @property
     def is_ended(self) -> bool:
         """Whether `stop` was called."""
-        return self._loop.is_closed()
+        return self._is_ended
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Return the coroutine's result; an interrupt of the waiting thread (Ctrl-C) cancels it."""
-        if self.is_ended:
-            coroutine.close()
-            raise SetupError("This memory is closed; make a new SyncGraphMemory.")
+        """Return the coroutine's result; an interrupt of the waiting thread (Ctrl-C) cancels it.
+
+        Raises:
+            SetupError: the thread has ended, also while the coroutine ran; or this is the thread.
+        """
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise SetupError(
                 "A blocking call from inside the memory's own thread (a callback, perhaps) would wait for itself; "
                 "make the call after the running one has returned, or await the methods of `.memory`."
             )
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        # Nothing may reach the loop behind what ends it: nobody would ever run it.
+        with self._guard:
+            if self._is_ended:
+                coroutine.close()
+                raise SetupError("This memory is closed; make a new SyncGraphMemory.")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()
+        except CancelledError as error:
+            if not self._is_ended:
+                raise
+            raise SetupError("This memory was closed while the call ran; make a new SyncGraphMemory.") from error
         except BaseException:
             future.cancel()
             raise
 
     def stop(self) -> None:
-        """End the loop and its thread; what still runs in it is cancelled first."""
-        asyncio.run_coroutine_threadsafe(_end_of_loop(), self._loop).result()
+        """End the loop and its thread; what still runs in it is cancelled first. A second call does nothing."""
+        with self._guard:
+            if self._is_ended:
+                return
+            self._is_ended = True
+            ending = asyncio.run_coroutine_threadsafe(_end_of_loop(), self._loop)
+        ending.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -107,7 +125,7 @@ class SyncGraphMemory:
         memory: the memory to use, configured and not yet opened.
 
     Raises:
-        SetupError: it is used after `close()`, or from a callback inside its own thread.
+        SetupError: it is used after `close()`, closed while a call runs, or used from a callback inside its own thread.
     """
 
     def __init__(self, memory: GraphMemory) -> None:
@@ -115,15 +133,17 @@ class SyncGraphMemory:
             raise InvalidInputError(f"SyncGraphMemory needs a GraphMemory, not {type(memory).__name__}.")
         self.memory = memory
         self._thread = LoopThread()
+        self._closing = threading.Lock()
 
     def close(self) -> None:
         """Let go of the store and end the thread; a later use is an error, a second `close()` does nothing."""
-        if self._thread.is_ended:
-            return
-        try:
-            self._thread.run(self.memory.close())
-        finally:
-            self._thread.stop()
+        with self._closing:
+            if self._thread.is_ended:
+                return
+            try:
+                self._thread.run(self.memory.close())
+            finally:
+                self._thread.stop()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Return the result of a coroutine that uses `.memory`, run where the memory lives."""
