@@ -15,12 +15,18 @@ import pytest
 
 from jiuwen_memory import Entity, Episode, Relation
 from jiuwen_memory.errors import InvalidInputError
-from jiuwen_memory.integrations.exchange import to_networkx, write_graphml, write_triples
+from jiuwen_memory.integrations.exchange import export_graph, to_networkx, write_graphml, write_triples
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.services import attached_embedder
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 from jiuwen_memory.testing import fake_memory
 from tests.exchange_support import everything, grown
+from tests.memory_support import all_relations
+
+
+def permissions(folder: Path) -> dict[str, str]:
+    """Return who may do what with the files in a folder."""
+    return {each.name: oct(each.stat().st_mode & 0o777) for each in folder.iterdir() if each.is_file()}
 
 
 async def test_a_graph_object_has_entities_as_nodes_and_facts_as_edges() -> None:
@@ -52,6 +58,53 @@ async def test_episodes_are_nodes_too_if_they_are_asked_for() -> None:
     mentions = {(lhs, rhs) for lhs, rhs, name in graph.edges(data="name") if name == "mentions"}
     assert found == set(episodes)
     assert mentions == {(uuid, entity) for uuid, each in episodes.items() for entity in each.entities}
+    await told.memory.close()
+
+
+async def test_facts_are_nodes_if_that_is_asked_for_and_what_links_them_are_edges(tmp_path: Path) -> None:
+    told = await grown()
+    facts = await all_relations(told.memory)
+    acme, bolt = facts["Ann works at Acme."], facts["Ann works at Bolt."]
+    link = Relation(
+        user_id="ann", kind="causes", ends="relation", lhs=acme.uuid, rhs=bolt.uuid, content="It led there."
+    )
+    store = told.memory.db_backend
+    await commit_update(GraphMemUpdate(added_relation=[link]), "ann", store=store, embedder=attached_embedder(store))
+
+    plain = await to_networkx(told.memory, "ann")
+    graph = await to_networkx(told.memory, "ann", episodes=True, facts="nodes")
+    await write_graphml(told.memory, "ann", tmp_path / "ann.graphml", episodes=True, facts="nodes")
+
+    named = {(lhs, rhs, name) for lhs, rhs, name in graph.edges(data="name") if name}
+    assert {uuid for uuid, kind in graph.nodes(data="node") if kind == "fact"} == {each.uuid for each in facts.values()}
+    assert graph.nodes[bolt.uuid]["content"] == "Ann works at Bolt."
+    assert {(bolt.lhs, bolt.uuid, "subject"), (bolt.uuid, bolt.rhs, "object")} <= named
+    assert (acme.uuid, bolt.uuid, "replaced by") in named
+    assert {(episode, bolt.uuid, "tells") for episode in bolt.episodes} <= named
+    assert graph.edges[acme.uuid, bolt.uuid, link.uuid]["kind"] == "causes"
+    assert link.uuid not in {key for *_, key in plain.edges(keys=True)}
+    read = networkx.read_graphml(tmp_path / "ann.graphml", force_multigraph=True)
+    assert set(read.edges(keys=True)) == set(graph.edges(keys=True))
+    with pytest.raises(InvalidInputError, match="'edges' or 'nodes'"):
+        await to_networkx(told.memory, "ann", facts="both")  # type: ignore[arg-type]
+    await told.memory.close()
+
+
+async def test_what_is_exported_is_for_its_owner_alone_and_takes_no_folders_place(tmp_path: Path) -> None:
+    told = await grown()
+    (tmp_path / "folder.csv").mkdir()
+
+    await export_graph(told.memory, "ann", tmp_path / "ann.jsonl")
+    await write_graphml(told.memory, "ann", tmp_path / "ann.graphml")
+    for name in ("ann.csv", "ann.parquet"):
+        await write_triples(told.memory, "ann", tmp_path / name)
+    with pytest.raises(InvalidInputError, match="cannot be written"):
+        await write_triples(told.memory, "ann", tmp_path / "folder.csv")
+
+    assert permissions(tmp_path) == {
+        **{"ann.csv": "0o600", "ann.graphml": "0o600"},
+        **{"ann.jsonl": "0o600", "ann.parquet": "0o600"},
+    }
     await told.memory.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from rich.text import Text
 from jiuwen_memory.cli.calls import OK, Call, command, plain
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.integrations.exchange import reports
-from jiuwen_memory.integrations.exchange.graphs import write_graphml
+from jiuwen_memory.integrations.exchange.graphs import FactShape, write_graphml
 from jiuwen_memory.integrations.exchange.jsonl import export_graph, import_graph
 from jiuwen_memory.integrations.exchange.legacy import import_store
 from jiuwen_memory.integrations.exchange.tables import write_triples
@@ -30,11 +30,16 @@ async def export(
     path: Annotated[Path, typer.Argument(help=f"What its name ends in says which: {', '.join(LOSSLESS)} holds all.")],
     vectors: Annotated[bool, typer.Option("--vectors", help="JSON Lines with the vectors too.")] = False,
     episodes: Annotated[bool, typer.Option("--episodes", help="GraphML with the episodes too.")] = False,
+    facts: Annotated[
+        FactShape, typer.Option(help="GraphML with facts as edges, or as nodes, between which links are edges.")
+    ] = "edges",
 ) -> int:
     """Write the graph of this user into a file: JSON Lines without loss, GraphML, or a table of facts."""
     if not path.name.endswith(LOSSLESS + GRAPHML + TABLES):
         known = ", ".join(LOSSLESS + GRAPHML + TABLES)
         raise InvalidInputError(f"{path.name!r} does not say what to write; end the name in {known}.")
+    _refuse_for_others(path, LOSSLESS, {"--vectors": vectors})
+    _refuse_for_others(path, GRAPHML, {"--episodes": episodes, "--facts": facts != "edges"})
     async with call.memory() as memory:
         if path.name.endswith(LOSSLESS):
             with _bar(call) as on_progress:
@@ -42,14 +47,21 @@ async def export(
             told = f"{report.total} objects of {report.user_id} are in {path}."
             call.show({"path": str(path), "report": report}, Text(plain(told)))
         elif path.name.endswith(GRAPHML):
-            await write_graphml(memory, call.user_id, path, episodes=episodes)
+            await write_graphml(memory, call.user_id, path, episodes=episodes, facts=facts)
             call.show({"path": str(path)}, Text(plain(f"The graph of {call.user_id} is in {path}.")))
         else:
-            facts = await write_triples(memory, call.user_id, path)
+            count = await write_triples(memory, call.user_id, path)
             call.show(
-                {"path": str(path), "facts": facts}, Text(plain(f"{facts} facts of {call.user_id} are in {path}."))
+                {"path": str(path), "facts": count}, Text(plain(f"{count} facts of {call.user_id} are in {path}."))
             )
     return OK
+
+
+def _refuse_for_others(path: Path, endings: tuple[str, ...], given: Mapping[str, bool]) -> None:
+    """Refuse options that only files with these endings have."""
+    for option, is_given in given.items():
+        if is_given and not path.name.endswith(endings):
+            raise InvalidInputError(f"{option} is for {', '.join(endings)}; leave it out, or end the name so.")
 
 
 @command("import")

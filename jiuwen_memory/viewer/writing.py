@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
 from jiuwen_memory.errors import InvalidInputError, LanguageError
 from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.files import new_path
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -73,8 +69,9 @@ async def to_html(
         raise InvalidInputError(f"max_entities is {max_entities!r}; give a whole number from 1.")
     file = _parse_path(path)
     drawn = await _recall_drawn(memory, user_id, source=source, session_id=session_id, max_entities=max_entities)
-    content = assemble_content(drawn, user_id=user_id, written_at=now())
-    size = await off_loop(None, _write_page, file, content, title or user_id, language or memory.language)
+    size = await off_loop(
+        None, _write_page, file, drawn, user_id, now(), title=title or user_id, language=language or memory.language
+    )
     return ViewerPage(
         path=file,
         size=size,
@@ -103,7 +100,9 @@ async def _recall_drawn(
         for collection in (ENTITY_COLLECTION, RELATION_COLLECTION, EPISODE_COLLECTION)
         async for each in memory.objects(collection, user_id, source=source, session_id=session_id)
     ]
-    return resolve_drawn(
+    return await off_loop(
+        None,
+        resolve_drawn,
         [each for each in found if isinstance(each, Entity)],
         [each for each in found if isinstance(each, Relation)],
         [each for each in found if isinstance(each, Episode)],
@@ -111,20 +110,14 @@ async def _recall_drawn(
     )
 
 
-def _write_page(file: Path, content: dict[str, JsonValue], title: str, language: str) -> int:
-    """Write the whole page beside the file, for its owner's eyes only, and put it in the file's place."""
+def _write_page(file: Path, drawn: Drawn, user_id: str, written_at: int, *, title: str, language: str) -> int:
+    """Put the page together and write it, and return its size."""
+    content = assemble_content(drawn, user_id=user_id, written_at=written_at)
     page = render_page(content, title=title, language=language).encode("utf-8", "replace")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        try:
-            with os.fdopen(handle, "wb") as target:
-                target.write(page)
-            Path(name).replace(file)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                Path(name).unlink()
-            raise
+        with new_path(file) as unfinished:
+            unfinished.write_bytes(page)
     except OSError as error:
         raise InvalidInputError(f"The page cannot be written to {file}: {error.strerror}.") from error
     return len(page)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files that are read twice. Touches the file system.
+"""Files of bytes that are written whole or not at all, and files that are read twice. Touches the file system.
 
 A path that ends in `.gz` is compressed.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import gzip
 import io
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
-from uuid import uuid4
 
 from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.files import new_path
 
 Place = str | Path | BinaryIO
 
@@ -35,28 +35,6 @@ def new_file(place: Place) -> Iterator[BinaryIO]:
             # Without a name and a time in it, equal graphs give equal files.
             file = cast(BinaryIO, opened.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)))
         yield file
-
-
-@contextmanager
-def new_path(place: str | Path) -> Iterator[Path]:
-    """Lend a path beside the wanted one, which takes its place when the body has ended well.
-
-    Raises:
-        InvalidInputError: it cannot be written there.
-    """
-    path = Path(place).expanduser()
-    # The suffix stays last: it tells some writers what to write.
-    unfinished = path.with_name(f".{path.stem}.{uuid4().hex[:8]}{path.suffix}")
-    try:
-        unfinished.touch()
-    except OSError as error:
-        raise InvalidInputError(f"{path} cannot be written ({error}); give a path in a folder that exists.") from error
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            unfinished.unlink()
 
 
 @contextmanager

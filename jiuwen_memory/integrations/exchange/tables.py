@@ -8,7 +8,7 @@ from typing import Final
 
 from jiuwen_memory.errors import InvalidInputError, MissingExtraError
 from jiuwen_memory.foundation.concurrency import off_loop
-from jiuwen_memory.integrations.exchange.files import new_path
+from jiuwen_memory.foundation.files import new_path
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triples
 

@@ -1,0 +1,43 @@
+"""Files that appear whole or not at all, for their owner's eyes only. Touches the file system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+from jiuwen_memory.errors import InvalidInputError
+
+_FOR_ITS_OWNER = 0o600
+
+
+@contextmanager
+def new_path(place: str | Path) -> Iterator[Path]:
+    """Lend a path beside the wanted one, which takes its place when the body has ended well.
+
+    Only its owner can read it: what is written here is somebody's memory, and sharing it should be something one does.
+
+    Raises:
+        InvalidInputError: it cannot be written there.
+    """
+    path = Path(place).expanduser()
+    try:
+        # The suffix stays last: it tells some writers what to write.
+        unfinished = path.with_name(f".{path.stem}.{uuid4().hex[:8]}{path.suffix}")
+        unfinished.touch(_FOR_ITS_OWNER, exist_ok=False)
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{path} cannot be written ({error}); give a path in a folder that exists.") from error
+    try:
+        yield unfinished
+        _put(unfinished, path)
+    finally:
+        with suppress(FileNotFoundError):
+            unfinished.unlink()
+
+
+def _put(unfinished: Path, path: Path) -> None:
+    try:
+        unfinished.replace(path)
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be written ({error.strerror}); give the path of a file.") from error
