@@ -31,6 +31,9 @@ Fact = tuple[str, str, str, str] | tuple[str, str, str, str, str]
 
 MAY = datetime(2026, 5, 8, 9, 30, tzinfo=UTC)
 ENGLISH = AddMemStrategy(chinese_entity=False)
+PORTO = "Ann has lived in Porto since 2010."
+ROTTERDAM = "Ann has lived in Rotterdam since 2021, no longer in Porto."
+VISIT = "Ben has visited Ann often since 2022."
 
 
 def entities(types: Mapping[str, str]) -> JsonValue:
@@ -97,6 +100,26 @@ def taught(**options: Any) -> Taught:
     config = options.get("config")
     embedder = options.pop("embedder", None) or FakeEmbedder(config.embed_dim if config else 64)
     return Taught(fake_memory(llm=llm, embedder=embedder, **options), llm, embedder)
+
+
+async def moved() -> GraphMemory:
+    """Return a memory in which Ann moved from Porto to Rotterdam, and Ben, told last, visits her."""
+    told = taught()
+    texts: tuple[tuple[str, Fact, dict[str, str], dict[str, list[str]]], ...] = (
+        (PORTO, ("Ann", "lives in", "Porto", PORTO, "2010"), {"Ann": "Human", "Porto": "Entity"}, {}),
+        (
+            ROTTERDAM,
+            ("Ann", "lives in", "Rotterdam", ROTTERDAM, "2021"),
+            {"Ann": "Human", "Rotterdam": "Entity"},
+            {ROTTERDAM: [PORTO]},
+        ),
+        (VISIT, ("Ben", "visits", "Ann", VISIT, "2022"), {"Ann": "Human", "Ben": "Human"}, {}),
+    )
+    for number, (text, fact, types, contradicts) in enumerate(texts):
+        said = datetime(2026, 5, 1 + number, tzinfo=UTC)
+        same = {"Ann": ["Ann"]}
+        await told.learn(text, types=types, said=[fact], same=same, contradicts=contradicts, reference_time=said)
+    return told.memory
 
 
 def model_of(memory: GraphMemory) -> FakeLLM:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,12 +18,13 @@ from langchain_core.tools import BaseTool
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 
 from jiuwen_memory import EPISODE_COLLECTION, RELATION_COLLECTION, AddMemStrategy, EpisodeType, GraphConfig, GraphMemory
-from jiuwen_memory.errors import EmbeddingCallError, LLMCallError, StoreParameterError
+from jiuwen_memory.errors import EmbeddingCallError, InvalidInputError, LLMCallError, StoreParameterError
 from jiuwen_memory.integrations.langchain import GraphMemoryRetriever, memory_tools
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM, fake_memory
+from tests.memory_support import PORTO, ROTTERDAM, VISIT, moved, taught
 from tests.servers import OpenAIServer
 
 REPLIES = {
@@ -210,6 +212,88 @@ async def test_a_tool_says_when_nothing_is_known() -> None:
 
     assert await search.ainvoke({"query": "bees"}) == "Nothing is known about that."
     assert await facts.ainvoke({"about": "bees"}) == "No fact about that is known."
+
+
+async def test_a_retriever_asks_for_what_held_and_for_what_was_known_at_a_moment() -> None:
+    memory = await moved()
+    retriever = GraphMemoryRetriever(memory=memory, user_id="ann", kinds=("fact",))
+
+    now = await retriever.ainvoke("Where does Ann live?")
+    then = await retriever.ainvoke("Where does Ann live?", as_of=datetime(2015, 6, 1, tzinfo=UTC))
+    unknown = await retriever.ainvoke("Where does Ann live?", known_at=datetime(2020, 1, 1, tzinfo=UTC))
+    bound = GraphMemoryRetriever(memory=memory, user_id="ann", kinds=("fact",), as_of=datetime(2015, 6, 1, tzinfo=UTC))
+
+    assert {each.page_content for each in now} >= {f"{PORTO} (2010 to 2021)", f"{ROTTERDAM} (since 2021)"}
+    assert [(each.page_content[: len(PORTO)], each.metadata["current"]) for each in then] == [(PORTO, True)]
+    assert unknown == []
+    assert [each.id for each in await bound.ainvoke("Where does Ann live?")] == [each.id for each in then]
+    assert [each.id for each in bound.invoke("Where does Ann live?")] == [each.id for each in then]
+
+
+async def test_a_moment_that_is_none_is_refused() -> None:
+    retriever = GraphMemoryRetriever(memory=fake_memory(), user_id="ann")
+
+    with pytest.raises(InvalidInputError, match="as_of"):
+        await retriever.ainvoke("Ann", as_of="2015-06-01")
+    with pytest.raises(ValidationError, match="known_at"):
+        GraphMemoryRetriever(memory=fake_memory(), user_id="ann", known_at="last May")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="k"):
+        GraphMemoryRetriever(memory=fake_memory(), user_id="ann", k=0)
+
+
+async def test_a_fact_that_was_replaced_nobody_knows_when_says_so_to_whoever_reads_it() -> None:
+    mind = taught()
+    old, new = "Ann works at Acme.", "Ann works at Bolt."
+    told: tuple[tuple[str, dict[str, list[str]]], ...] = ((old, {}), (new, {new: [old]}))
+    for day, (text, against) in enumerate(told, start=1):
+        said_at = datetime(2026, 5, day, tzinfo=UTC)
+        names = {"Ann": "Human", text.split()[-1].strip("."): "Entity"}
+        fact = ("Ann", "works at", text.split()[-1].strip("."), text)
+        await mind.learn(
+            text, types=names, said=[fact], same={"Ann": ["Ann"]}, contradicts=against, reference_time=said_at
+        )
+
+    documents = await GraphMemoryRetriever(memory=mind.memory, user_id="ann", kinds=("fact",)).ainvoke("Ann works at")
+    listed = await memory_tools(mind.memory, user_id="ann")[2].ainvoke({"about": "Ann"})
+
+    assert {each.page_content for each in documents} == {new, f"{old} (no longer so)"}
+    assert listed.splitlines() == [f"- {new}", f"- {old} (no longer so)"]
+
+
+async def test_the_tools_of_an_agent_ask_for_what_held_and_what_was_known_at_a_moment() -> None:
+    _, search, facts = memory_tools(await moved(), user_id="ann")
+
+    found = await search.ainvoke({"query": "Where does Ann live?", "as_of": "2015"})
+    unknown = await search.ainvoke({"query": "Where does Ann live?", "known_at": "2020-01-01"})
+    listed = await facts.ainvoke({"about": "Ann", "as_of": "2015-06-01"})
+    latest = await facts.ainvoke({"about": "Ann"})
+
+    assert found.index(PORTO) < found.index("What was said or written:")
+    assert "Facts:" not in unknown
+    assert listed.startswith(f"- {PORTO}") and len(listed.splitlines()) == 1
+    assert latest.splitlines()[0] == f"- {VISIT} (since 2022)"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        (0, {"text": " "}, "content is empty"),
+        (1, {"query": " "}, "not blank"),
+        (1, {"query": "bees", "as_of": "last May"}, "ISO 8601"),
+        (2, {"about": "bees", "as_of": "2026-13"}, "ISO 8601"),
+    ],
+    ids=["remember", "search", "moment", "listed"],
+)
+async def test_a_mistake_is_told_to_the_agent_in_words_it_can_act_on(
+    tool: int, arguments: dict[str, str], words: str
+) -> None:
+    chosen = memory_tools(fake_memory(), user_id="ann")[tool]
+
+    answer = await chosen.ainvoke({"type": "tool_call", "id": "1", "name": chosen.name, "args": arguments})
+
+    assert words in answer.content
+    assert answer.status == "error"
+    assert words in await asyncio.to_thread(chosen.invoke, arguments)
 
 
 def _tools() -> Sequence[BaseTool]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from mcp.client.streamable_http import streamable_http_client
 from jiuwen_memory import EPISODE_COLLECTION, EpisodeType
 from jiuwen_memory.errors import SetupError
 from jiuwen_memory.integrations.mcp import memory_server, serve_http
-from jiuwen_memory.testing import fake_memory
+from jiuwen_memory.testing import FakeLLM, fake_memory
+from tests.memory_support import PORTO, ROTTERDAM, VISIT, moved
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = "Ann has lived in Rotterdam since 2021."
@@ -178,15 +181,73 @@ async def test_reading_a_text_reports_its_progress() -> None:
     assert (told[0], told[-1]) == ("reading", "done")
 
 
+async def test_progress_grows_and_names_no_total_that_nobody_knows() -> None:
+    told: list[tuple[float, float | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total))
+
+    async with Client(memory_server(fake_memory(llm=FakeLLM(latency=0.05)), user_id="ann")) as client:
+        await client.call_tool("remember", {"text": TEXT}, progress_callback=note)
+
+    steps = [progress for progress, _ in told]
+    assert {total for _, total in told} == {None}
+    assert steps == sorted(set(steps))
+    assert 0.05 <= steps[-1] < 60
+
+
+async def test_a_search_may_ask_for_what_held_and_for_what_was_known_at_a_moment() -> None:
+    memory = await moved()
+
+    async with Client(memory_server(memory, user_id="ann")) as client:
+        now, then, before, unknown = [
+            await structured(client, "search", query="Where does Ann live?", limit=50, **moment)
+            for moment in ({}, {"as_of": "2015"}, {"as_of": "2005-01-01"}, {"known_at": "2020-01-01"})
+        ]
+        listed = await structured(client, "list_facts", about="Ann", as_of="2015-06-01")
+
+    facts = [{each["text"]: each["current"] for each in found if each["kind"] == "fact"} for found in (now, then)]
+    assert facts == [{PORTO: False, ROTTERDAM: True, VISIT: True}, {PORTO: True}]
+    assert [each for each in (*before, *unknown) if each["kind"] == "fact"] == []
+    assert [each["text"] for each in listed] == [PORTO]
+    await memory.close()
+
+
+async def test_facts_about_one_thing_are_listed_latest_first_whichever_end_it_stands_at() -> None:
+    memory = await moved()
+
+    async with Client(memory_server(memory, user_id="ann")) as client:
+        facts = await structured(client, "list_facts", about="Ann", limit=2)
+
+    assert [each["text"] for each in facts] == [VISIT, ROTTERDAM]
+    await memory.close()
+
+
+async def test_a_day_at_the_end_of_a_timeline_is_in_it() -> None:
+    memory = fake_memory()
+    said = datetime(2026, 5, 8, 17, 30, tzinfo=UTC)
+    await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Bees hum.", reference_time=said)
+
+    async with Client(memory_server(memory, user_id="ann")) as client:
+        within = await structured(client, "timeline", since="2026-05-08", until="2026-05-08")
+        before = await structured(client, "timeline", until="2026-05-07")
+
+    assert ([each["text"] for each in within], before) == (["Bees hum."], [])
+    await memory.close()
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
         ("search", {"query": " "}, "not blank"),
         ("timeline", {"since": "yesterday"}, "ISO 8601"),
+        ("search", {"query": "bees", "as_of": "last May"}, "ISO 8601"),
+        ("search", {"query": "bees", "known_at": "2026-13"}, "ISO 8601"),
+        ("list_facts", {"as_of": "never"}, "ISO 8601"),
         ("forget", {"id": "unknown"}, "nothing with the id"),
         ("search", {"query": "bees", "limit": 0}, "limit"),
     ],
-    ids=["blank", "moment", "id", "limit"],
+    ids=["blank", "moment", "as of", "known at", "listed", "id", "limit"],
 )
 async def test_a_mistake_is_told_to_the_model_in_words_it_can_act_on(
     tool: str, arguments: dict[str, Any], words: str
@@ -214,3 +275,8 @@ async def test_what_deletes_and_what_only_reads_is_marked() -> None:
 async def test_an_address_that_others_reach_needs_a_token(host: str) -> None:
     with pytest.raises(SetupError, match="token"):
         await serve_http(memory_server(fake_memory(), user_id="ann"), host=host)
+
+
+async def test_an_address_that_is_taken_is_a_setup_error_and_ends_no_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SetupError, match="cannot be listened on"):
+        await serve_http(memory_server(fake_memory(), user_id="ann"), port=taken.getsockname()[1])

@@ -13,8 +13,10 @@ from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.timepoint import (
     Precision,
     Timepoint,
+    format_period,
     format_seconds,
     from_datetime,
+    parse_iso,
     resolve_period,
     resolve_time,
 )
@@ -356,6 +358,45 @@ def test_no_words_and_no_reference_time_raise(text: str, reference: datetime) ->
 
     assert found is None or found.format()
     assert since is None or until is None or since.seconds <= until.seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("2024", "2024"),
+        ("2024-05", "2024-05"),
+        (" 2024-05-03 ", "2024-05-03"),
+        ("2024-05-03T14:05+02:00", "2024-05-03T14:05+02:00"),
+        ("2024-05-03T14:05", "2024-05-03T14:05+00:00"),
+    ],
+    ids=["year", "month", "day", "offset", "without offset"],
+)
+def test_iso_alone_is_read_as_exactly_as_it_is_given(text: str, short: str) -> None:
+    found = parse_iso(text)
+
+    assert found is not None
+    assert found.short_iso() == short
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2024-13", "2024-02-30", "May 2024", "1" * 200])
+def test_other_texts_than_iso_are_none(text: str) -> None:
+    assert parse_iso(text) is None
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "en", "cn"),
+    [
+        ("2021", None, "since 2021", "自2021年起"),
+        (None, "2024-05", "until May 2024", "至2024年5月"),
+        ("2021", "2024-05-03", "2021 to 3 May 2024", "2021年至2024年5月3日"),
+        (None, None, "", ""),
+    ],
+    ids=["since", "until", "both", "neither"],
+)
+def test_a_stretch_of_time_is_told_in_each_language(since: str | None, until: str | None, en: str, cn: str) -> None:
+    begins, ends = ((text and parse_iso(text)) or None for text in (since, until))
+
+    assert (format_period(begins, ends), format_period(begins, ends, "cn")) == (en, cn)
 
 
 def test_the_library_for_dates_is_loaded_only_when_it_is_needed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -84,3 +85,18 @@ def _year_of_season(moment: datetime) -> int:
 
 
 FORMATS: Final[Mapping[str, Callable[[datetime, Precision, str], str]]] = {"en": _english, "cn": _chinese}
+
+
+@dataclass(frozen=True)
+class PeriodWording:
+    """The words around the beginning, the end, or both."""
+
+    since: str
+    until: str
+    both: str
+
+
+PERIODS: Final[Mapping[str, PeriodWording]] = {
+    "en": PeriodWording("since {}", "until {}", "{} to {}"),
+    "cn": PeriodWording("自{}起", "至{}", "{}至{}"),
+}

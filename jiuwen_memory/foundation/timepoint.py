@@ -15,10 +15,20 @@ from typing import TypeVar
 
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.text import is_cjk
-from jiuwen_memory.foundation.timeformat import FORMATS
+from jiuwen_memory.foundation.timeformat import FORMATS, PERIODS
 from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, floor, shift
 
-__all__ = ["Precision", "Timepoint", "format_seconds", "from_datetime", "resolve_period", "resolve_time", "utc_moment"]
+__all__ = [
+    "Precision",
+    "Timepoint",
+    "format_period",
+    "format_seconds",
+    "from_datetime",
+    "parse_iso",
+    "resolve_period",
+    "resolve_time",
+    "utc_moment",
+]
 
 _EPOCH = datetime(1970, 1, 1)
 _LONGEST_WORDS = 120
@@ -122,6 +132,23 @@ def utc_moment(seconds: int) -> datetime:
 def format_seconds(seconds: int, offset_minutes: int = 0, precision: Precision = "second", language: str = "en") -> str:
     """Return stored seconds in words of a language."""
     return Timepoint(seconds, offset_minutes, precision).format(language)
+
+
+def format_period(since: Timepoint | None, until: Timepoint | None, language: str = "en") -> str:
+    """Return a stretch of time in words of a language, such as "since 2021"; nothing if neither end is known."""
+    words = PERIODS[language]
+    begins, ends = (point.format(language) if point else "" for point in (since, until))
+    if begins and ends:
+        return words.both.format(begins, ends)
+    return words.since.format(begins) if begins else words.until.format(ends) if ends else ""
+
+
+def parse_iso(text: str) -> Timepoint | None:
+    """Return the moment that ISO 8601 names, as exactly as it does (a year, a day, ...); None for other texts.
+
+    Without an offset it is UTC.
+    """
+    return _read_iso(_clean(text), 0)
 
 
 def resolve_time(

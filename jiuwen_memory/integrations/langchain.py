@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from functools import cache
-from typing import Any
+from datetime import datetime
+from functools import cache, wraps
+from typing import Annotated, Any, ParamSpec
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from pydantic import Field
 
-from jiuwen_memory.integrations.findings import Finding, Kind, dated, findings
+from jiuwen_memory.errors import JiuwenMemoryError
+from jiuwen_memory.integrations.findings import Finding, Kind, dated, findings, has_ended, recall_facts
+from jiuwen_memory.integrations.moments import MOMENT_FORM, parse_moment
 from jiuwen_memory.integrations.sync import LoopThread
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+
+P = ParamSpec("P")
+AsOf = Annotated[str | None, Field(description=f"only facts that held at this moment: {MOMENT_FORM}")]
+KnownAt = Annotated[str | None, Field(description=f"only facts that were known at this moment: {MOMENT_FORM}")]
+
+LISTED_FACTS = 50
 
 
 class GraphMemoryRetriever(BaseRetriever):
@@ -30,18 +40,30 @@ class GraphMemoryRetriever(BaseRetriever):
         strategy: a registered search strategy.
         kinds: what to search.
         source, session_id: only what was learnt from there.
+        as_of: only facts that held at this moment, as far as is known; without a zone it is UTC.
+        known_at: only facts that were known at this moment, with the ends that were known then.
+
+    A call may have a `k`, an `as_of` and a `known_at` of its own: `retriever.invoke(query, as_of=...)`.
     """
 
     memory: GraphMemory
     user_id: str | list[str]
-    k: int = 9
+    k: int = Field(default=9, ge=1)
     strategy: str = "default"
     kinds: tuple[Kind, ...] = ("fact", "entity", "episode")
     source: str | None = None
     session_id: str | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun | None = None, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun | None = None,
+        k: int | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
     ) -> list[Document]:
         found = await self.memory.search(
             query,
@@ -52,13 +74,21 @@ class GraphMemoryRetriever(BaseRetriever):
             episode="episode" in self.kinds,
             source=self.source,
             session_id=self.session_id,
+            as_of=self.as_of if as_of is None else as_of,
+            known_at=self.known_at if known_at is None else known_at,
         )
         return [_document(each) for each in findings(found, self.kinds, limit=self.k if k is None else k)]
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
     ) -> list[Document]:
-        return _blocking_thread().run(self._aget_relevant_documents(query, k=k))
+        return _blocking_thread().run(self._aget_relevant_documents(query, k=k, as_of=as_of, known_at=known_at))
 
 
 def _document(found: Finding) -> Document:
@@ -90,7 +120,8 @@ def memory_tools(
     """Return the tools `remember`, `search_memory` and `list_facts` for an agent that talks with one user.
 
     The user is fixed here: no argument of a tool can reach another one's memories. `source` and `session_id` are kept
-    on what is remembered; reading is not limited by them. What `search_memory` answers takes at most `max_tokens`.
+    on what is remembered; reading is not limited by them. What `search_memory` answers takes at most `max_tokens`. What
+    goes wrong is the tool's answer, in the words of our error, so that the agent can do something about it.
     """
 
     async def remember(text: str) -> str:
@@ -99,31 +130,38 @@ def memory_tools(
         learnt = [each.content_text for each in (*update.added_relation, *update.updated_relation)]
         return "\n".join(["Remembered.", *(f"- {fact}" for fact in learnt)])
 
-    async def search_memory(query: str) -> str:
+    async def search_memory(query: str, as_of: AsOf = None, known_at: KnownAt = None) -> str:
         """Look up what is known from earlier conversations about a person, a thing or a question."""
-        found = await memory.search(query, user_id, strategy)
+        held, known = parse_moment("as_of", as_of), parse_moment("known_at", known_at, is_end=True)
+        found = await memory.search(query, user_id, strategy, as_of=held, known_at=known)
         return found.to_prompt(max_tokens) or "Nothing is known about that."
 
-    async def list_facts(about: str) -> str:
-        """List the facts about one person or thing, by its name."""
-        facts = [
-            *await memory.triples(user_id, subject=about, limit=50),
-            *await memory.triples(user_id, object=about, limit=50),
+    async def list_facts(about: str, as_of: AsOf = None) -> str:
+        """List the latest facts about one person or thing, by its name."""
+        held = parse_moment("as_of", as_of)
+        facts = await recall_facts(memory, user_id, about=about, as_of=held, limit=LISTED_FACTS)
+        lines = [
+            f"- {dated(each.sentence, each.valid_since, each.valid_until, has_ended=not as_of and has_ended(each))}"
+            for each in facts
         ]
-        lines = dict.fromkeys(dated(each.sentence, each.valid_since, each.valid_until) for each in facts)
-        return "\n".join(f"- {line}" for line in lines) or "No fact about that is known."
+        return "\n".join(lines) or "No fact about that is known."
 
     return [_tool(remember), _tool(search_memory), _tool(list_facts)]
 
 
-def _tool(function: Callable[[str], Coroutine[Any, Any, str]]) -> BaseTool:
-    def call(text: str) -> str:
-        return _blocking_thread().run(function(text))
+def _tool(function: Callable[P, Coroutine[Any, Any, str]]) -> BaseTool:
+    @wraps(function)
+    async def awaited(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return await function(*args, **kwargs)
+        except JiuwenMemoryError as error:
+            raise ToolException(error.message) from error
 
-    made = StructuredTool.from_function(coroutine=function)
-    argument = next(iter(made.args))
-    made.func = lambda **given: call(given[argument])
-    return made
+    @wraps(function)
+    def blocking(*args: P.args, **kwargs: P.kwargs) -> str:
+        return _blocking_thread().run(awaited(*args, **kwargs))
+
+    return StructuredTool.from_function(blocking, awaited, handle_tool_error=True)
 
 
 @cache

@@ -6,10 +6,10 @@ import asyncio
 import hmac
 import inspect
 import ipaddress
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,7 +19,8 @@ from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, MissingEx
 from jiuwen_memory.foundation.concurrency import beside
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.timepoint import Timepoint
-from jiuwen_memory.integrations.findings import Finding, Kind, findings
+from jiuwen_memory.integrations.findings import Finding, Kind, findings, recall_facts
+from jiuwen_memory.integrations.moments import MOMENT_FORM, parse_moment
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Text = Annotated[str, Field(description="whole sentences that name everybody and say when")]
-Moment = Annotated[str | None, Field(description="ISO 8601, such as 2026-05-08 or 2026-05-08T09:30:00+02:00")]
+Moment = Annotated[str | None, Field(description=MOMENT_FORM)]
+AsOf = Annotated[str | None, Field(description=f"only facts that held at this moment: {MOMENT_FORM}")]
+KnownAt = Annotated[str | None, Field(description=f"only facts that were known at this moment: {MOMENT_FORM}")]
 Limit = Annotated[int, Field(ge=1, le=100)]
 
 INSTRUCTIONS = (
@@ -52,7 +55,7 @@ HEARTBEAT = 5.0
 
 @dataclass(frozen=True)
 class Found:
-    """One thing that a search found; `id` is what `forget` takes."""
+    """One thing that a search found; `current` is a matter of the moment asked about, `id` is what `forget` takes."""
 
     kind: Kind
     text: str
@@ -124,15 +127,18 @@ class MemoryTools:
             warnings=list(update.warnings),
         )
 
-    async def search(self, user: str, query: str, limit: int) -> list[Found]:
+    async def search(
+        self, user: str, query: str, limit: int, *, as_of: str | None, known_at: str | None
+    ) -> list[Found]:
         """Return the best facts, entities and episodes in turn."""
-        return [_found(each) for each in findings(await self._memory.search(query, user), limit=limit)]
+        held, known = parse_moment("as_of", as_of), parse_moment("known_at", known_at, is_end=True)
+        found = await self._memory.search(query, user, as_of=held, known_at=known)
+        return [_found(each) for each in findings(found, limit=limit)]
 
-    async def list_facts(self, user: str, about: str | None, limit: int) -> list[Fact]:
-        """Return facts, the latest first; `about` keeps to those of one entity, at either end."""
-        ends: list[dict[str, str]] = [{"subject": about}, {"object": about}] if about else [{}]
-        found = [fact for end in ends for fact in await self._memory.triples(user, limit=limit, **end)]  # type: ignore[arg-type]
-        facts = {each.relation: each for each in found}
+    async def list_facts(self, user: str, about: str | None, limit: int, *, as_of: str | None) -> list[Fact]:
+        """Return facts, the latest said first; `about` keeps to those of one entity, at either end."""
+        held = parse_moment("as_of", as_of)
+        facts = await recall_facts(self._memory, user, about=about, as_of=held, limit=limit)
         return [
             Fact(
                 text=each.sentence,
@@ -143,12 +149,13 @@ class MemoryTools:
                 mentions=each.mention_count,
                 sources=list(each.sources),
             )
-            for each in list(facts.values())[:limit]
+            for each in facts
         ]
 
     async def timeline(self, user: str, since: str | None, until: str | None, limit: int) -> list[Happening]:
         """Return what happened, earliest first."""
-        events = await self._memory.timeline(user, since=_moment("since", since), until=_moment("until", until))
+        begins, ends = parse_moment("since", since), parse_moment("until", until, is_end=True)
+        events = await self._memory.timeline(user, since=begins, until=ends)
         return [Happening(each.time.format(), each.kind, each.text, each.uuid) for each in events[:limit]]
 
     async def forget(self, user: str, id: str) -> Forgotten:
@@ -190,18 +197,22 @@ def memory_server(
         """Keep something for later: facts, wishes, plans, decisions."""
         return await _told(tools.remember(user, text, session, context))
 
-    async def search(query: str, limit: Limit = 9, user: str = user_id) -> list[Found]:
+    async def search(
+        query: str, limit: Limit = 9, as_of: AsOf = None, known_at: KnownAt = None, user: str = user_id
+    ) -> list[Found]:
         """Look up what is known about a person, a thing or a question, best first."""
-        return await _told(tools.search(user, query, limit))
+        return await _told(tools.search(user, query, limit, as_of=as_of, known_at=known_at))
 
-    async def list_facts(about: str | None = None, limit: Limit = 30, user: str = user_id) -> list[Fact]:
+    async def list_facts(
+        about: str | None = None, limit: Limit = 30, as_of: AsOf = None, user: str = user_id
+    ) -> list[Fact]:
         """List facts, the latest first, with the time they hold; `about` is the name of a person or thing."""
-        return await _told(tools.list_facts(user, about, limit))
+        return await _told(tools.list_facts(user, about, limit, as_of=as_of))
 
     async def timeline(
         since: Moment = None, until: Moment = None, limit: Limit = 50, user: str = user_id
     ) -> list[Happening]:
-        """List what happened between two moments, earliest first."""
+        """List what happened between two moments, earliest first. If as many as `limit` come, ask again from there."""
         return await _told(tools.timeline(user, since, until, limit))
 
     async def forget(id: str, user: str = user_id) -> Forgotten:
@@ -251,15 +262,20 @@ async def serve_http(
         token: what clients send as a bearer token.
 
     Raises:
-        SetupError: an address that others can reach was given without a token.
+        SetupError: an address that others can reach was given without a token, or it cannot be listened on.
     """
     import uvicorn
 
     if not token and not _is_loopback(host):
         raise SetupError(f"{host} can be reached from other machines; give a token, or listen on 127.0.0.1.")
     app: ASGIApp = server.streamable_http_app(host=host)
-    config = uvicorn.Config(_Guarded(app, token) if token else app, host=host, port=port, log_level="info")
-    await uvicorn.Server(config).serve()
+    guarded = _Guarded(app, token) if token else app
+    # Its log of requests goes to standard output, which belongs to whoever started this.
+    config = uvicorn.Config(guarded, host=host, port=port, log_level="info", access_log=False)
+    try:
+        await uvicorn.Server(config).serve()
+    except SystemExit as error:
+        raise SetupError(f"{host}, port {port}, cannot be listened on; free it, or give another.") from error
 
 
 class _Guarded:
@@ -300,18 +316,17 @@ async def _told(call: Awaitable[T]) -> T:
 
 @asynccontextmanager
 async def _heartbeat(context: Context) -> AsyncIterator[None]:
-    """Report progress at the beginning, every few seconds, and at the end."""
+    """Report the seconds so far at the beginning, every few seconds, and at the end; nobody knows of how many."""
+    started = time.monotonic()
 
     async def beat() -> None:
-        seconds = 0.0
         while True:
-            await context.report_progress(seconds, message="reading")
+            await context.report_progress(time.monotonic() - started, message="reading")
             await asyncio.sleep(HEARTBEAT)
-            seconds += HEARTBEAT
 
     async with beside(beat()):
         yield
-    await context.report_progress(1e6, 1e6, "done")
+    await context.report_progress(time.monotonic() - started, message="done")
 
 
 def _found(each: Finding) -> Found:
@@ -320,12 +335,3 @@ def _found(each: Finding) -> Found:
 
 def _words(point: Timepoint | None) -> str | None:
     return point.format() if point else None
-
-
-def _moment(name: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInputError(f"{name} is {text!r}; give ISO 8601, such as 2026-05-08.") from error

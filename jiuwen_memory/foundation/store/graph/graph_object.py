@@ -24,7 +24,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
     VARCHAR_LIMIT,
 )
 from jiuwen_memory.foundation.text import cut_bytes, normalise_name, search_tokens
-from jiuwen_memory.foundation.timepoint import format_seconds
+from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds
 
 Row = dict[str, Any]
 """One stored row by column name. Its values are of many types, hence `Any`."""
@@ -242,6 +242,20 @@ class Relation(BaseGraphObject):
     @property
     def search_text(self) -> str:
         return search_tokens("\n".join([self.name, self.content, *self._qualifier_texts().values()]))
+
+    @property
+    def since(self) -> Timepoint | None:
+        """When the fact begins, as exactly and in the offset as it was said."""
+        if self.valid_since is None:
+            return None
+        return Timepoint(self.valid_since, self.offset_since, self.precision_since or "second")
+
+    @property
+    def until(self) -> Timepoint | None:
+        """When the fact ends, as exactly and in the offset as it was said."""
+        if self.valid_until is None:
+            return None
+        return Timepoint(self.valid_until, self.offset_until, self.precision_until or "second")
 
     def holds_at(self, seconds: int) -> bool:
         """Tell whether the fact holds at a moment (UTC seconds), as far as is known."""

@@ -290,8 +290,8 @@ def _triple(fact: Relation, names: Mapping[str, str], moment: int) -> Triple:
         relation=fact.uuid,
         subject_id=fact.lhs,
         object_id=fact.rhs,
-        valid_since=_begins(fact),
-        valid_until=_ends(fact),
+        valid_since=fact.since,
+        valid_until=fact.until,
         is_current=fact.holds_at(moment),
         mention_count=fact.mention_count,
         first_mentioned=None if fact.first_mentioned_at is None else utc_moment(fact.first_mentioned_at),
@@ -350,24 +350,12 @@ def _told(episode: Episode) -> Event | None:
 
 
 def _changes(fact: Relation) -> list[Event]:
-    times: tuple[tuple[EventKind, Timepoint | None], ...] = (("begins", _begins(fact)), ("ends", _ends(fact)))
+    times: tuple[tuple[EventKind, Timepoint | None], ...] = (("begins", fact.since), ("ends", fact.until))
     return [
         Event(time, kind, fact.content_text, fact.uuid, tuple(fact.sources), tuple(fact.episodes))
         for kind, time in times
         if time is not None
     ]
-
-
-def _begins(fact: Relation) -> Timepoint | None:
-    if fact.valid_since is None:
-        return None
-    return Timepoint(fact.valid_since, fact.offset_since, fact.precision_since or "second")
-
-
-def _ends(fact: Relation) -> Timepoint | None:
-    if fact.valid_until is None:
-        return None
-    return Timepoint(fact.valid_until, fact.offset_until, fact.precision_until or "second")
 
 
 def _check_text(name: str, value: object) -> None:
