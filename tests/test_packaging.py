@@ -5,6 +5,7 @@ Builds in a copy of the source tree and installs into virtual environments under
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests.cli_support import command_line, told
 
 ROOT = Path(__file__).resolve().parent.parent
 PROMPTS = sorted(path.stem for path in (ROOT / "prompts" / "en").glob("*.md"))
@@ -83,3 +86,24 @@ def test_the_prompts_and_the_viewer_are_found(kind: str, checkout: Path, python:
 
     assert PROMPTS
     assert package.is_relative_to(checkout if kind == "editable" else tmp_path)
+
+
+def test_the_command_of_an_installed_wheel_tells_its_version_and_finds_everything_working(
+    checkout: Path, python: Path, tmp_path: Path
+) -> None:
+    [wheel] = checkout.glob("dist/*.whl")
+    options = ["--quiet", "--no-index", "--no-deps", "--ignore-installed"]
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, cwd=tmp_path)
+    command = python.parent / "jiuwen-memory"
+
+    with command_line(tmp_path, backend="milvus") as line:
+        version = run(command, "--version", cwd=tmp_path)
+        examined = run(command, "--config", line.config, "doctor", cwd=tmp_path)
+        added = run(
+            command, "--config", line.config, "add", line.write("ann.json", told(0, "Ann")), "--json", cwd=tmp_path
+        )
+
+    assert version == f"jiuwen-memory {wheel.name.split('-')[1]}\n"
+    assert "memory.db opens" in examined
+    assert "failed" not in examined
+    assert json.loads(added)["status"] == "added"

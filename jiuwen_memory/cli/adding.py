@@ -14,9 +14,10 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, parse_moment, plain
+from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, plain
 from jiuwen_memory.cli.inputs import Form, Found, Unreadable, input_key, read_inputs
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, SetupError
+from jiuwen_memory.integrations.moments import parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.states import number_of
 
@@ -159,7 +160,7 @@ async def _add(found: Found, memory: GraphMemory, *, user_id: str, names: Mappin
     return Outcome(
         found.place,
         "skipped" if is_repeat else "added",
-        episodes=[each.uuid for each in update.added_episode] or [update.duplicate_of or ""],
+        episodes=[each.uuid for each in update.added_episode] or [uuid for uuid in (update.duplicate_of,) if uuid],
         entities=len(update.added_entity),
         facts=len(update.added_relation),
         calls=update.usage.calls,

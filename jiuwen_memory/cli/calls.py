@@ -9,6 +9,7 @@ import asyncio
 import importlib.metadata
 import inspect
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -46,6 +47,8 @@ BY_CALLER: Final = (
     *(SchemaMismatchError, StoreParameterError, BackendNotFoundError),
 )
 """Errors that whoever typed the command, or wrote the configuration, can mend."""
+_UNSAFE: Final = re.compile("[\x7f-\x9f\ud800-\udfff]")
+"""What JSON leaves as it is and a terminal may obey, or cannot be sent."""
 WIDTH: Final = 120
 """Columns of what is printed into a file or a pipe."""
 
@@ -84,8 +87,8 @@ class Call:
 
     @property
     def user_id(self) -> str:
-        """Whose memory it is."""
-        return self.user or self.profile.user
+        """Whose memory it is. A user given blank is refused where it is used, and never taken for another one."""
+        return self.profile.user if self.user is None else self.user
 
     @asynccontextmanager
     async def memory(self, *, with_model: bool = False) -> AsyncIterator[GraphMemory]:
@@ -112,7 +115,8 @@ class Call:
 
     def show_json(self, value: object) -> None:
         """Print one JSON document on one line."""
-        typer.echo(json.dumps(value, ensure_ascii=False, default=json_value))
+        text = json.dumps(value, ensure_ascii=False, default=json_value)
+        typer.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
     def note(self, text: str, style: str = "") -> None:
         """Tell something that is no result."""
@@ -159,8 +163,12 @@ def json_value(value: object) -> object:
 
 
 def plain(text: str) -> str:
-    """Return a text without control characters: what was remembered must not steer the terminal."""
-    return "".join(" " if unicodedata.category(each) == "Cc" and each not in "\n\t" else each for each in text)
+    """Return a text without control characters: what was remembered must not steer the terminal.
+
+    Halves of characters, which names of files may hold, become U+FFFD: no terminal could be sent them.
+    """
+    blanked = (" " if unicodedata.category(each) == "Cc" and each not in "\n\t" else each for each in text)
+    return "".join(blanked).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, wide: str) -> Table:
@@ -171,22 +179,6 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, wide: st
     for row in rows:
         drawn.add_row(*(Text(plain(str(each))) for each in row))
     return drawn
-
-
-def parse_moment(name: str, text: str | None) -> datetime | None:
-    """Return a moment that was given in ISO 8601.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{name} is {text!r}; give ISO 8601, such as 2026-05-08 or 2026-05-08T09:30:00+02:00."
-        ) from error
 
 
 Body = Callable[Concatenate[Call, P], "Coroutine[Any, Any, int] | int"]
@@ -203,7 +195,8 @@ def command(name: str) -> Callable[[Body[P]], Body[P]]:
         def run(context: typer.Context, **given: Any) -> None:
             before = context.find_object(Call) or Call()
             config, user, as_json = (given.pop(each) for each in ("config", "user", "as_json"))
-            call = Call(config or before.config, user or before.user, as_json or before.as_json)
+            given_user = before.user if user is None else user
+            call = Call(config or before.config, given_user, as_json or before.as_json)
             raise typer.Exit(_exit_code(call, lambda: function(call, **given)))  # type: ignore[call-arg]
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]

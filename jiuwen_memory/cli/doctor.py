@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Literal
 
 from rich.text import Text
@@ -17,8 +18,10 @@ from jiuwen_memory.errors import JiuwenMemoryError, PromptFilesMissingError, Sch
 from jiuwen_memory.foundation.locks import InProcessLocks
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
+from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.foundation.store.graph.factory import GraphStoreFactory
 from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.integrations.ontology_section import OntologySection
 from jiuwen_memory.integrations.profile import (
     Profile,
     make_embedder,
@@ -28,6 +31,7 @@ from jiuwen_memory.integrations.profile import (
     make_store_config,
     profile_path,
 )
+from jiuwen_memory.memory_core.graph.extraction.ontology import make_ontology
 from jiuwen_memory.memory_core.graph.extraction.prompt_check import check_prompts
 
 Status = Literal["ok", "failed", "skipped"]
@@ -86,6 +90,8 @@ class Examination:
             "lock": self._lock,
             "prompts": self._prompts,
         }
+        if self._profile.ontology != OntologySection():
+            checks["ontology"] = self._ontology
         return [await _looked(name, check) for name, check in checks.items()]
 
     async def _model(self) -> str:
@@ -123,7 +129,8 @@ class Examination:
             self._mismatch = error
             raise
         entities, relations, episodes = counts
-        return f"{config.uri} opens; {entities} entities, {relations} relations, {episodes} episodes of this user"
+        counted = f"{entities} entities, {relations} relations, {episodes} episodes of this user"
+        return f"{_shown(config.uri)} opens; {counted}"
 
     def _store_config(self) -> GraphConfig:
         dimension = self._dimension or self._profile.store.get("embed_dim")
@@ -159,6 +166,16 @@ class Examination:
         if wrong := [str(each) for each in check_prompts(folder) if each.is_error]:
             raise PromptFilesMissingError("; ".join(wrong))
         return f"{folder} can be used"
+
+    async def _ontology(self) -> str:
+        own = make_ontology(self._profile.ontology.own_types(), GraphStoreStorageConfig())
+        return f"can be used: {', '.join(own.own_names) or 'no types'}"
+
+
+def _shown(uri: str) -> str:
+    """Return a path as seen from here, if it lies below."""
+    here = Path.cwd()
+    return str(Path(uri).relative_to(here)) if Path(uri).is_relative_to(here) else uri
 
 
 async def _versions() -> str:

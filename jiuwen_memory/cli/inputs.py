@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TextIO
 
+from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.integrations.moments import parse_moment
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.requests import Content
 
@@ -49,22 +51,38 @@ def read_inputs(names: Iterable[str], *, form: Form, stdin: TextIO) -> list[Foun
     found: list[Found] = []
     for name in dict.fromkeys(names):
         if name == STDIN:
-            found += parse_inputs(STDIN, stdin.read(), form=form)
+            found += _read_stdin(stdin, form)
         else:
             for path in _files(name):
                 found += [path] if isinstance(path, Unreadable) else _read_file(path, form)
     return found
 
 
+def _read_stdin(stdin: TextIO, form: Form) -> list[Found]:
+    try:
+        text = stdin.read()
+    except UnicodeDecodeError:
+        return [Unreadable(STDIN, "it is no UTF-8 text")]
+    return parse_inputs(STDIN, text.removeprefix("\ufeff"), form=form)
+
+
 def _files(name: str) -> Iterator[Path | Unreadable]:
-    path = Path(name).expanduser()
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:
+        yield Unreadable(name, "there is no such home folder")
+        return
     if path.is_dir():
         yield Unreadable(name, f"it is a folder; give its files, such as {path / '**' / '*.md'}")
     elif path.exists() or not GLOB & set(name):
         yield path
     else:
-        fitting = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-        paths = sorted(each for each in fitting if each.is_file())
+        try:
+            fitting = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+            paths = sorted(each for each in fitting if each.is_file())
+        except ValueError as error:
+            yield Unreadable(name, f"it is no pattern: {error}")
+            return
         yield from paths
         if not paths:
             yield Unreadable(name, "no file fits it")
@@ -100,8 +118,9 @@ def parse_inputs(name: str, text: str, *, form: Form, changed_at: datetime | Non
         value = _json(name, text)
         if not isinstance(value, Unreadable):
             return _of_value(value, name, form, changed_at)
-        if len(text.splitlines()) > 1 and all(isinstance(each, Input) for each in _of_lines(name, text, form, None)):
-            return _of_lines(name, text, form, changed_at)
+        lines = _of_lines(name, text, form, changed_at)
+        if len(_lines(text)) > 1 and all(isinstance(each, Input) for each in lines):
+            return lines
     kind = EpisodeType.CONVERSATION if form == "conversation" else EpisodeType.DOCUMENT
     return [Input(kind, text, name, changed_at=changed_at)]
 
@@ -116,16 +135,22 @@ def input_key(each: Input) -> str:
 def _json(place: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return Unreadable(place, f"it is no JSON: {error}")
 
 
+def _lines(text: str) -> list[tuple[int, str]]:
+    """Return the lines of JSON Lines with their numbers; only a line feed ends one, for JSON may hold other breaks."""
+    return [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
 def _of_lines(name: str, text: str, form: Form, changed_at: datetime | None) -> list[Found]:
-    numbered = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    values = [(f"{name}:{number}", _json(f"{name}:{number}", line)) for number, line in numbered]
+    values = [(f"{name}:{number}", _json(f"{name}:{number}", line)) for number, line in _lines(text)]
     messages = [value for _, value in values if _is_message(value)]
-    if form != "json" and messages and len(messages) == len(values):
-        return [Input(EpisodeType.CONVERSATION, messages, name, changed_at=changed_at)]
+    broken: list[Found] = [value for _, value in values if isinstance(value, Unreadable)]
+    if form != "json" and messages and len(messages) + len(broken) == len(values):
+        # A conversation with a hole in it is not taken for many small ones.
+        return broken or [Input(EpisodeType.CONVERSATION, messages, name, changed_at=changed_at)]
     found: list[Found] = []
     for place, value in values:
         found += [value] if isinstance(value, Unreadable) else _of_value(value, place, form, changed_at)
@@ -152,18 +177,20 @@ def _conversation(value: Any, place: str, changed_at: datetime | None) -> Found 
     messages = about.get("messages") if about else value
     if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
         return None
-    time = about.get("reference_time")
+    given = {name: about.get(name) for name in ("session_id", "source", "reference_time")}
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            return Unreadable(place, f"its {name} is {value!r}; give a text, or leave it out")
     try:
-        reference_time = datetime.fromisoformat(time) if isinstance(time, str) else None
-    except ValueError:
-        return Unreadable(place, f"its reference_time is {time!r}; give ISO 8601, such as 2026-05-08T09:30:00+02:00")
-    session, source = (about.get(name) for name in ("session_id", "source"))
+        reference_time = parse_moment("its reference_time", given["reference_time"])
+    except InvalidInputError as error:
+        return Unreadable(place, error.message)
     return Input(
         EpisodeType.CONVERSATION,
         messages,
         place,
-        session_id=session if isinstance(session, str) else None,
-        source=source if isinstance(source, str) else None,
+        session_id=given["session_id"],
+        source=given["source"],
         reference_time=reference_time,
         changed_at=changed_at,
     )

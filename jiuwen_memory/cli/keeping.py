@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +11,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, parse_moment, plain, table
+from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, plain, table
 from jiuwen_memory.cli.reading import SHOWN_TEXT, find_object
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.integrations.findings import Kind, finding
+from jiuwen_memory.integrations.moments import parse_moment
 from jiuwen_memory.memory_core.graph.extraction.prompt_check import check_prompts
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.pending import PendingAdd, ResumedAdd
@@ -37,29 +39,44 @@ async def delete(
         raise InvalidInputError("Say what to delete, in one way: ids, --before a moment, or --all.")
     async with call.memory(with_model=not everything) as memory:
         steps = await _steps(memory, call.user_id, uuids or (), before=moment)
-        if not (yes or _is_confirmed(call, [told for told, _ in steps])):
+        if not (yes or _is_confirmed(call, [each.told for each in steps])):
             call.note("Nothing was deleted.")
             return FAILED
-        receipts = [await step() for _, step in steps]
-    for (told, _), receipt in zip(steps, receipts, strict=True):
-        call.show({"deleted": told, "receipt": receipt}, _pictured_receipt(told, receipt))
+        gone: set[str] = set()
+        for step in steps:
+            if step.uuid in gone:
+                call.show(
+                    {"deleted": step.told, "receipt": None}, Text(plain(f"{step.told}\n  went with those before"))
+                )
+                continue
+            receipt = await step.delete()
+            gone.update(uuid for uuids in receipt.removed.values() for uuid in uuids)
+            call.show({"deleted": step.told, "receipt": receipt}, _pictured_receipt(step.told, receipt))
     return OK
 
 
-async def _steps(
-    memory: GraphMemory, user_id: str, uuids: Sequence[str], *, before: datetime | None
-) -> list[tuple[str, Delete]]:
-    """Return what is to be deleted in words, and how; ids that are not there are an error before anything is done."""
+@dataclass(frozen=True)
+class Step:
+    """What is to be deleted, in words, and how; `uuid` if it is one object."""
+
+    told: str
+    delete: Delete
+    uuid: str = ""
+
+
+async def _steps(memory: GraphMemory, user_id: str, uuids: Sequence[str], *, before: datetime | None) -> list[Step]:
+    """Return what is to be deleted; ids that are not there are an error before anything is done."""
     if before is not None:
         told = f"all episodes of {user_id} from before {before.isoformat()}"
-        return [(told, lambda: memory.delete_before(user_id, before))]
+        return [Step(told, lambda: memory.delete_before(user_id, before))]
     if not uuids:
-        return [(f"everything of {user_id}", lambda: memory.delete_user(user_id))]
+        return [Step(f"everything of {user_id}", lambda: memory.delete_user(user_id))]
     found = [await find_object(memory, user_id, uuid) for uuid in dict.fromkeys(uuids)]
     return [
-        (
+        Step(
             f"{kind} {each.uuid}: {one_line(finding(1.0, each).text, SHOWN_TEXT)}",
             _deletion(memory, kind, user_id=user_id, uuid=each.uuid),
+            each.uuid,
         )
         for kind, each in found
     ]

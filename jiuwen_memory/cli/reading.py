@@ -9,7 +9,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from jiuwen_memory.cli.calls import OK, Call, command, one_line, parse_moment, plain, table
+from jiuwen_memory.cli.calls import OK, Call, command, one_line, plain, table
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
@@ -17,7 +17,16 @@ from jiuwen_memory.foundation.store.graph.constants import (
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.integrations.findings import COLLECTIONS, Finding, Kind, dated, finding, findings
+from jiuwen_memory.integrations.findings import (
+    COLLECTIONS,
+    Finding,
+    Kind,
+    finding,
+    findings,
+    has_ended,
+    period_words,
+)
+from jiuwen_memory.integrations.moments import parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.evidence import TripleOrder
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple
@@ -26,6 +35,7 @@ SHOWN_TEXT: Final = 300
 """Characters of an episode that a list shows; `show` and `--json` give all of it."""
 HIDDEN: Final = frozenset({"content_embedding", "name_embedding", "embedding_key"})
 MOMENT_HELP: Final = "ISO 8601, such as 2026-05-08."
+AsOfOption = Annotated[str | None, typer.Option(help=f"Only facts that held then. {MOMENT_HELP}")]
 
 SourceOption = Annotated[str | None, typer.Option(help="Only what was learnt from this source.")]
 SessionOption = Annotated[str | None, typer.Option(help="Only what was learnt in this session.")]
@@ -38,7 +48,8 @@ async def search(
     query: Annotated[str, typer.Argument(help="Words or a question.")],
     kind: Annotated[Kind | None, typer.Option(help="Only this kind.")] = None,
     strategy: Annotated[str, typer.Option(help="The name of a search strategy.")] = "default",
-    as_of: Annotated[str | None, typer.Option(help=f"Only facts that held then. {MOMENT_HELP}")] = None,
+    as_of: AsOfOption = None,
+    known_at: Annotated[str | None, typer.Option(help=f"Only facts that were known then. {MOMENT_HELP}")] = None,
     source: SourceOption = None,
     session: SessionOption = None,
     limit: LimitOption = 10,
@@ -56,6 +67,7 @@ async def search(
             source=source,
             session_id=session,
             as_of=parse_moment("--as-of", as_of),
+            known_at=parse_moment("--known-at", known_at, is_end=True),
         )
     found = findings(results, kinds, limit=limit)
     rows = [(each.kind, f"{each.score:.2f}", one_line(each.dated_text, SHOWN_TEXT), each.id) for each in found]
@@ -69,7 +81,7 @@ async def triples(
     subject: Annotated[str | None, typer.Option(help="A name or an alias.")] = None,
     predicate: Annotated[str | None, typer.Option(help="The short name of the relation.")] = None,
     object_: Annotated[str | None, typer.Option("--object", help="A name or an alias.")] = None,
-    as_of: Annotated[str | None, typer.Option(help=f"Only what held then. {MOMENT_HELP}")] = None,
+    as_of: AsOfOption = None,
     source: SourceOption = None,
     order_by: Annotated[TripleOrder, typer.Option(help="What comes first.")] = "last_mentioned",
     fuzzy: Annotated[bool, typer.Option("--fuzzy", help="Names may also be alike.")] = False,
@@ -94,7 +106,7 @@ async def triples(
 
 
 def _triple_row(each: Triple) -> tuple[object, ...]:
-    holds = dated("", each.valid_since, each.valid_until).strip(" ()") or ("now" if each.is_current else "no more")
+    holds = period_words(each.valid_since, each.valid_until, has_ended=has_ended(each)) or "now"
     return each.subject, each.predicate, each.object, holds, f"{each.mention_count}x", each.relation
 
 
@@ -112,7 +124,7 @@ async def timeline(
         events = await memory.timeline(
             call.user_id,
             since=parse_moment("--since", since),
-            until=parse_moment("--until", until),
+            until=parse_moment("--until", until, is_end=True),
             session_id=session,
             source=source,
         )

@@ -18,6 +18,7 @@ from jiuwen_memory.foundation.locks import UserLocks
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.redis_locks import RedisUserLocks
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
+from jiuwen_memory.integrations.ontology_section import OntologySection
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.retrieval.common.config import EmbeddingConfig, RerankerConfig
@@ -84,7 +85,9 @@ class Profile(BaseModel):
         prompts: a folder of prompts of one's own.
         store: fields of `GraphConfig`; by default a Milvus Lite file in the home folder.
         llm: fields of `ModelRequestConfig` and `ModelClientConfig`.
-        embedding, reranker, strategy, locks: see the classes.
+        embedding, reranker, strategy, locks, ontology: see the classes.
+
+    Paths in a file count from the folder that the file is in.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -99,6 +102,7 @@ class Profile(BaseModel):
     reranker: dict[str, Any] | None = Field(default=None, repr=False)
     strategy: StrategySection = Field(default_factory=StrategySection)
     locks: LockSection = Field(default_factory=LockSection)
+    ontology: OntologySection = Field(default_factory=OntologySection)
 
 
 def profile_path() -> Path:
@@ -121,9 +125,11 @@ def load_profile(path: Path | None = None) -> Profile:
             values = tomllib.loads(wanted.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SetupError(f"{wanted} is no TOML file: {error}.") from error
+        except OSError as error:
+            raise SetupError(f"The configuration file {wanted} cannot be read: {error.strerror}.") from error
     elif is_named:
         raise SetupError(f"There is no configuration file {wanted}; make it, or name another.")
-    profile = _checked(Profile, values, what=str(wanted))
+    profile = _located(_checked(Profile, values, what=str(wanted)), wanted.expanduser().absolute().parent)
     given = {"uri": settings.URI.read(), "token": settings.TOKEN.read()}
     store = profile.store | {name: value for name, value in given.items() if value}
     return profile.model_copy(update={"store": store, "user": settings.USER.read() or profile.user})
@@ -147,6 +153,7 @@ async def open_memory(profile: Profile, *, with_model: bool = True) -> AsyncIter
         reranker = make_reranker(profile)
         if reranker is not None:
             await stack.enter_async_context(reranker)
+        own = profile.ontology.own_types()
         memory = GraphMemory(
             make_store_config(profile, dimension=dimension, embedder=embedder),
             model,
@@ -155,6 +162,9 @@ async def open_memory(profile: Profile, *, with_model: bool = True) -> AsyncIter
             language=profile.language,
             locks=make_locks(profile),
             prompts=profile.prompts,
+            entity_types=own.entity_types,
+            relation_types=own.relation_types,
+            closed_types=own.is_closed,
         )
         yield await stack.enter_async_context(memory)
 
@@ -216,11 +226,28 @@ def make_locks(profile: Profile) -> UserLocks | None:
     return RedisUserLocks(profile.locks.redis) if profile.locks.redis else None
 
 
+def _located(profile: Profile, folder: Path) -> Profile:
+    """Return the profile with its paths as seen from a folder: a server or an assistant starts anywhere."""
+    store, embedding = dict(profile.store), profile.embedding
+    uri = store.get("uri")
+    is_path = isinstance(uri, str) and uri and "://" not in uri and not uri.startswith("unix:")
+    if is_path and store.get("backend", "milvus") == "milvus":
+        store["uri"] = str(folder / Path(str(uri)).expanduser())
+    path = (embedding.model_extra or {}).get("path")
+    if embedding.kind == "onnx" and isinstance(path, str):
+        embedding = embedding.model_copy(update={"path": str(folder / Path(path).expanduser())})
+    prompts = profile.prompts and folder / profile.prompts.expanduser()
+    return profile.model_copy(update={"store": store, "embedding": embedding, "prompts": prompts})
+
+
 def _default_uri(profile: Profile) -> str:
     if "uri" in profile.store:
         return str(profile.store["uri"])
     folder = HOME.expanduser()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"The folder {folder} cannot be made ({error.strerror}); give [store] a uri.") from error
     return str(folder / "memory.db")
 
 

@@ -1,0 +1,174 @@
+"""The command line where input is odd: broken files, strange names, blank users, options that do not go together."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jiuwen_memory.foundation.settings import SETTINGS
+from tests.cli_support import CommandLine, command_line, told
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in SETTINGS:
+        monkeypatch.delenv(setting.name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[CommandLine]:
+    with command_line(tmp_path, backend="memory") as given:
+        yield given
+
+
+def outcomes(line: CommandLine, *arguments: str, typed: str | None = None) -> list[Any]:
+    return [json.loads(each) for each in line.run("add", *arguments, "--json", typed=typed).stdout.splitlines()]
+
+
+def shown(line: CommandLine, uuid: str) -> Any:
+    return json.loads(line.run("show", uuid, "--json").stdout)
+
+
+def message(text: str) -> str:
+    return json.dumps({"role": "user", "content": text}, ensure_ascii=False)
+
+
+def test_line_breaks_of_other_kinds_inside_json_lines_end_no_line(line: CommandLine) -> None:
+    turns = message("One.\u2028Two.\u0085Three."), message("Four.")
+    path = line.write("talk.jsonl", "\r\n".join(turns))
+
+    [outcome] = outcomes(line, path)
+
+    assert outcome["status"] == "added"
+    assert "Three." in shown(line, outcome["episodes"][0])["content"]
+
+
+def test_a_conversation_with_a_broken_line_is_not_taken_for_many_small_ones(line: CommandLine) -> None:
+    path = line.write("talk.jsonl", f'{message("One.")}\n{{"role": "assist\n{message("Three.")}')
+
+    [outcome] = outcomes(line, path)
+
+    assert (outcome["status"], outcome["place"]) == ("failed", f"{path}:2")
+    assert json.loads(line.run("stats", "--json").stdout)["nodes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("about", "named"),
+    [
+        ({"reference_time": 1_700_000_000}, "its reference_time is 1700000000"),
+        ({"reference_time": "yesterday"}, "its reference_time is 'yesterday'"),
+        ({"session_id": 42}, "its session_id is 42"),
+        ({"source": ["mail"]}, "its source is ['mail']"),
+    ],
+    ids=["number", "words", "session", "source"],
+)
+def test_what_a_conversation_says_of_itself_is_refused_rather_than_passed_over(
+    line: CommandLine, about: dict[str, object], named: str
+) -> None:
+    [outcome] = outcomes(line, line.write("talk.json", {**told(0, "Ann"), **about}))
+
+    assert outcome["status"] == "failed"
+    assert outcome["error"].startswith(named)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("**x/*.md", "it is no pattern"), ("~nobody-of-this-name/x.md", "there is no such home folder")],
+    ids=["pattern", "home"],
+)
+def test_a_name_that_can_be_no_file_is_reported_and_the_rest_goes_on(line: CommandLine, name: str, reason: str) -> None:
+    found = outcomes(line, name, line.write("note.md", "Bees hum."))
+
+    assert [each["status"] for each in found] == ["failed", "added"]
+    assert found[0]["error"].startswith(reason)
+
+
+def test_a_number_of_thousands_of_digits_is_a_file_that_cannot_be_read(line: CommandLine) -> None:
+    [outcome] = outcomes(line, line.write("number.json", "1" * 5000))
+
+    assert (outcome["status"], "JSON" in outcome["error"]) == ("failed", True)
+
+
+def test_names_of_files_that_are_no_text_can_be_printed(line: CommandLine) -> None:
+    path = os.fsdecode(os.fsencode(line.folder) + b"/caf\xe9.md")
+    Path(path).write_text("Bees hum.", encoding="utf-8")
+
+    plain = line.run("add", path)
+    [outcome] = outcomes(line, path)
+
+    assert (plain.exit_code, outcome["status"]) == (0, "skipped")
+    assert outcome["place"] == path
+
+
+def test_json_keeps_control_characters_of_eight_bits_from_the_terminal(line: CommandLine) -> None:
+    [outcome] = outcomes(line, line.write("evil.md", "Ann keeps \x9b2J bees."))
+
+    result = line.run("show", outcome["episodes"][0], "--json")
+
+    assert "\x9b" not in result.stdout
+    assert json.loads(result.stdout)["content"] == "Ann keeps \x9b2J bees."
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_user_given_blank_is_an_error_and_nobody_elses_memory(line: CommandLine, place: str) -> None:
+    added = line.run("add", line.write("note.md", "Bees hum."))
+    user = ["--user", ""]
+
+    before, after = (user, []) if place == "before" else ([], user)
+    result = line.run(*before, "delete", "--all", "--yes", *after)
+
+    assert (added.exit_code, result.exit_code) == (0, 2)
+    assert "user_id" in result.stderr
+    assert json.loads(line.run("stats", "--json").stdout)["nodes"] > 0
+
+
+def test_what_went_with_an_object_deleted_before_it_is_no_error(line: CommandLine) -> None:
+    line.run("add", line.write("ann.json", told(0, "Ann")))
+    found = json.loads(line.run("triples", "--json").stdout)[0]
+
+    result = line.run("delete", found["subject_id"], found["relation"], found["episodes"][0], "--yes", "--json")
+
+    receipts = [json.loads(each) for each in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert [bool(each["receipt"]) for each in receipts] == [True, False, True]
+    assert json.loads(line.run("stats", "--json").stdout)["nodes"] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["graph.graphml", "--vectors"], ["graph.jsonl", "--episodes"], ["facts.csv", "--facts", "nodes"]],
+    ids=["vectors", "episodes", "facts"],
+)
+def test_an_option_that_the_file_cannot_follow_is_refused(line: CommandLine, arguments: list[str]) -> None:
+    result = line.run("export", *[str(line.folder / arguments[0]), *arguments[1:]])
+
+    assert result.exit_code == 2
+    assert f"{arguments[1]} is for" in result.stderr
+    assert not (line.folder / arguments[0]).exists()
+
+
+def test_a_day_given_as_an_end_is_in_and_one_given_as_a_beginning_too(line: CommandLine) -> None:
+    line.run("add", line.write("note.md", "Bees hum."), "--reference-time", "2026-05-08T17:30:00+00:00")
+
+    def said(*arguments: str) -> list[str]:
+        return [each["text"] for each in json.loads(line.run("timeline", *arguments, "--json").stdout)]
+
+    assert said("--since", "2026-05-08", "--until", "2026-05-08") == ["Bees hum."]
+    assert said("--until", "2026-05") == ["Bees hum."]
+    assert said("--until", "2026-05-07") == []
+
+
+def test_facts_that_were_not_known_yet_are_left_out(line: CommandLine) -> None:
+    line.run("add", line.write("ann.json", told(0, "Ann")))
+
+    def found(moment: str) -> list[Any]:
+        return list(json.loads(line.run("search", "Ann", "--kind", "fact", "--known-at", moment, "--json").stdout))
+
+    assert found("2020") == []
+    assert len(found("9000")) == 1
