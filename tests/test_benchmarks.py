@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import __main__ as benchmarks
-from tests.benchmarks import counts, locomo, quality
+from tests.benchmarks import clients, counts, locomo, quality
 from tests.benchmarks.report import Line
 from tests.benchmarks.settings import Setting, make_setting
 
@@ -41,6 +41,14 @@ async def test_prompts_are_counted_in_both_languages(setting: Setting) -> None:
 
     assert {line.what.rsplit(" ", 1)[-1] for line in lines} == {"en", "cn"}
     assert all(line.values["by question"] for line in lines)
+
+
+async def test_the_time_to_the_first_token_is_measured_with_a_memory_and_without(setting: Setting) -> None:
+    lines = await clients.first_tokens(replace(setting, searches=2))
+
+    assert ["model of 300 ms" in line.what for line in lines] == [True, False, False]
+    assert [line.values["failures"] for line in lines] == [0, 0, 0]
+    assert all(len(pair) == 2 for line in lines for pair in line.values["seconds"])  # type: ignore[attr-defined]
 
 
 async def test_scripted_texts_become_the_right_graph(setting: Setting) -> None:

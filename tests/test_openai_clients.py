@@ -532,6 +532,22 @@ async def test_client_and_memory_must_go_together(client: AsyncOpenAI) -> None:
         remembering(client, memory, user_id="mira")
 
 
+async def test_only_the_kinds_that_are_wanted_are_recalled(server: OpenAIServer, client: AsyncOpenAI) -> None:
+    memory = fake_memory(llm=FakeLLM(FACTS))
+
+    async with remembering(client, memory, user_id="mira", kinds=("episode",)) as remembered:
+        await remembered.chat.completions.create(model="any", messages=user("I am allergic to hazelnuts."))
+        await remembered.aclose()
+        await remembered.chat.completions.create(model="any", messages=user("Which nuts am I allergic to?"))
+
+    assert "What was said or written:" in sent(server)
+    assert "Facts:" not in sent(server)
+    with pytest.raises(InvalidInputError, match="kinds"):
+        remembering(client, memory, user_id="mira", kinds=())
+    with pytest.raises(InvalidInputError, match="kinds"):
+        remembering(client, memory, user_id="mira", kinds=("facts",))  # type: ignore[arg-type]
+
+
 async def test_a_limit_of_nothing_is_refused(client: AsyncOpenAI) -> None:
     with pytest.raises(InvalidInputError, match="max_tokens"):
         remembering(client, fake_memory(), user_id="mira", max_tokens=0)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, ServiceError, SetupError
 from jiuwen_memory.foundation.retry import outcome_of
+from jiuwen_memory.integrations.findings import COLLECTIONS, Kind
 from jiuwen_memory.integrations.openai_forms import AsyncTee, ChatForm, Form, Heard, ResponseForm, Tee
 from jiuwen_memory.integrations.sync import SyncGraphMemory
 from jiuwen_memory.integrations.turns import Failure, Turn, TurnQueue, turn_key
@@ -32,6 +33,7 @@ def remembering(
     source: str | None = "openai",
     session_id: str | None = None,
     strategy: str = "default",
+    kinds: Sequence[Kind] = ("fact", "entity", "episode"),
     max_tokens: int = 600,
     recall_timeout: float = 5.0,
     queue_size: int = 100,
@@ -52,25 +54,28 @@ def remembering(
         source, session_id: kept on everything that is learnt.
         strategy: the search strategy of the recall; what it finds takes at most `max_tokens`
             of a prompt, as `SearchResult.to_prompt` writes it.
+        kinds: what is recalled; less of it is found sooner.
         recall_timeout: seconds after which a request goes on without what would have been recalled.
         queue_size: turns that may wait; when it is full, a call waits for a place once its answer has come.
         on_failure: told of each failure; it runs in the event loop of the memory, and must not wait for anything. What
             it raises is told by that loop's exception handler, and stops nothing.
 
     Raises:
-        InvalidInputError: client and memory do not go together, there can be no such user, or a number is not above
-            zero.
+        InvalidInputError: client and memory do not go together, there can be no such user, no kind is given or one that
+            there is not, or a number is not above zero.
     """
     for name, value in (("max_tokens", max_tokens), ("recall_timeout", recall_timeout)):
         if value <= 0:
             raise InvalidInputError(f"{name} is {value}; give a number above zero.")
+    if not kinds or not set(kinds) <= COLLECTIONS.keys():
+        raise InvalidInputError(f"kinds is {kinds!r}; give one or more of {', '.join(COLLECTIONS)}.")
     is_awaited = inspect.iscoroutinefunction(client.post)
     if is_awaited != isinstance(memory, GraphMemory):
         wanted = "GraphMemory" if is_awaited else "SyncGraphMemory"
         raise InvalidInputError(f"{type(client).__name__} needs a {wanted}, not {type(memory).__name__}.")
     inner = memory.memory if isinstance(memory, SyncGraphMemory) else memory
     queue = TurnQueue(inner, size=queue_size, on_failure=on_failure)
-    mind = Mind(inner, queue, strategy=strategy, max_tokens=max_tokens, timeout=recall_timeout)
+    mind = Mind(inner, queue, strategy=strategy, kinds=kinds, max_tokens=max_tokens, timeout=recall_timeout)
     blocking = memory if isinstance(memory, SyncGraphMemory) else None
     template = Turn(mind.parse_user_id(user_id), (), source, session_id)
     return Remembering(client, mind, template=template, blocking=blocking)
@@ -150,11 +155,19 @@ class Mind:
     """What recalls and learns, for all users of one client."""
 
     def __init__(
-        self, memory: GraphMemory, queue: TurnQueue, *, strategy: str, max_tokens: int, timeout: float
+        self,
+        memory: GraphMemory,
+        queue: TurnQueue,
+        *,
+        strategy: str,
+        kinds: Sequence[Kind],
+        max_tokens: int,
+        timeout: float,
     ) -> None:
         self.queue = queue
         self._memory = memory
         self._strategy = strategy
+        self._kinds = frozenset(kinds)
         self._max_tokens = max_tokens
         self._timeout = timeout
 
@@ -177,7 +190,14 @@ class Mind:
     async def _search(self, query: str, user_id: str) -> str:
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                results = await self._memory.search(query, user_id, self._strategy)
+                results = await self._memory.search(
+                    query,
+                    user_id,
+                    self._strategy,
+                    entity="entity" in self._kinds,
+                    relation="fact" in self._kinds,
+                    episode="episode" in self._kinds,
+                )
         except TimeoutError as error:
             if not limit.expired():
                 raise

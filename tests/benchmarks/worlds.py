@@ -12,7 +12,17 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from jiuwen_memory import AddMemStrategy, Entity, Episode, EpisodeType, GraphConfig, GraphMemory, GraphStore, Relation
+from jiuwen_memory import (
+    AddMemStrategy,
+    Entity,
+    Episode,
+    EpisodeType,
+    GraphConfig,
+    GraphMemory,
+    GraphStore,
+    LocalEmbedding,
+    Relation,
+)
 from jiuwen_memory.foundation.llm import ChatModel
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.memory_core.config.graph import Language
@@ -116,17 +126,24 @@ class Worlds:
         return World(memory, model, embedder, server=self._server.pid)
 
 
-async def fill(store: GraphStore, embedder: WordEmbedder, *, size: int, degree: int) -> None:
+async def fill(store: GraphStore, embedder: WordEmbedder | LocalEmbedding, *, size: int, degree: int) -> None:
     """Write a graph straight through the store."""
     for objects in (_entities(size, degree), _relations(size, degree), _episodes(size)):
         for batch in _batches(objects):
-            await store.upsert(batch[0].collection, [_embedded(each, embedder) for each in batch])
+            await store.upsert(batch[0].collection, await _embedded(batch, embedder))
             await store.refresh()
 
 
-def _embedded(each: BaseGraphObject, embedder: WordEmbedder) -> BaseGraphObject:
-    vectors = {column: embedder.vector(text) for column, text in each.embedded_texts().items()}
-    return each.revise(embedding_key=embedding_key(each, embedder.model_name), **vectors)
+async def _embedded(batch: Sequence[BaseGraphObject], embedder: WordEmbedder | LocalEmbedding) -> list[BaseGraphObject]:
+    texts = [text for each in batch for text in each.embedded_texts().values()]
+    vectors = iter(await embedder.embed_documents(texts))
+    return [
+        each.revise(
+            embedding_key=embedding_key(each, embedder.model_name),
+            **{column: next(vectors) for column in each.embedded_texts()},
+        )
+        for each in batch
+    ]
 
 
 def _batches(objects: Iterator[BaseGraphObject]) -> Iterator[Sequence[BaseGraphObject]]:
