@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import cache, wraps
-from typing import Annotated, Any, ParamSpec
+from typing import Any, ParamSpec
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -15,15 +15,12 @@ from pydantic import Field
 
 from jiuwen_memory.errors import JiuwenMemoryError
 from jiuwen_memory.integrations.findings import Finding, Kind, dated, findings, has_ended, recall_facts
-from jiuwen_memory.integrations.moments import MOMENT_FORM, parse_moment
+from jiuwen_memory.integrations.moments import AsOf, KnownAt, parse_moment
 from jiuwen_memory.integrations.sync import LoopThread
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 
 P = ParamSpec("P")
-AsOf = Annotated[str | None, Field(description=f"only facts that held at this moment: {MOMENT_FORM}")]
-KnownAt = Annotated[str | None, Field(description=f"only facts that were known at this moment: {MOMENT_FORM}")]
-
 LISTED_FACTS = 50
 
 

@@ -20,7 +20,7 @@ from jiuwen_memory.foundation.concurrency import beside
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
 from jiuwen_memory.foundation.timepoint import Timepoint
 from jiuwen_memory.integrations.findings import Finding, Kind, findings, recall_facts
-from jiuwen_memory.integrations.moments import MOMENT_FORM, parse_moment
+from jiuwen_memory.integrations.moments import AsOf, KnownAt, Moment, parse_moment
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Text = Annotated[str, Field(description="whole sentences that name everybody and say when")]
-Moment = Annotated[str | None, Field(description=MOMENT_FORM)]
-AsOf = Annotated[str | None, Field(description=f"only facts that held at this moment: {MOMENT_FORM}")]
-KnownAt = Annotated[str | None, Field(description=f"only facts that were known at this moment: {MOMENT_FORM}")]
 Limit = Annotated[int, Field(ge=1, le=100)]
 
 INSTRUCTIONS = (

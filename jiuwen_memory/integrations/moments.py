@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.timepoint import parse_iso
 
 MOMENT_FORM: Final = "ISO 8601, such as 2026-05-08 or 2026-05-08T09:30:00+02:00"
+Moment = Annotated[str | None, Field(description=MOMENT_FORM)]
+AsOf = Annotated[str | None, Field(description=f"only facts that held at this moment: {MOMENT_FORM}")]
+KnownAt = Annotated[str | None, Field(description=f"only facts that were known at this moment: {MOMENT_FORM}")]
+"""Arguments of tools, as a model is told of them."""
 
 
 def parse_moment(name: str, text: str | None, *, is_end: bool = False) -> datetime | None:
