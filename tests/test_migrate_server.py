@@ -40,8 +40,9 @@ async def rows_of(config: GraphConfig) -> dict[str, Any]:
         return await held(memory)
 
 
-async def test_a_first_releases_store_is_brought_to_todays_schema_in_its_own_database(uri: str) -> None:
-    old, beside = settings(uri, "first"), settings(uri, "beside")
+@pytest.mark.parametrize("name", ["first", ""], ids=["a database of its own", "the default database"])
+async def test_a_first_releases_store_is_brought_to_todays_schema_in_its_own_database(uri: str, name: str) -> None:
+    old, beside = settings(uri, name), settings(uri, f"beside_{name or 'default'}")
     await filled(old)
     rows = await rows_of(old)
     await age(old)
