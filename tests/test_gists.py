@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from jiuwen_memory import EPISODE_COLLECTION, AddMemStrategy, Episode, EpisodeType, GraphMemory
+import pytest
+
+from jiuwen_memory import (
+    EPISODE_COLLECTION,
+    AddMemStrategy,
+    Episode,
+    EpisodeType,
+    GraphConfig,
+    GraphMemory,
+    GraphStoreStorageConfig,
+)
 from jiuwen_memory.errors import PartFailedError
 from jiuwen_memory.testing import FakeLLM, Script, fake_memory
 from tests.memory_support import MAY, all_entities, all_episodes, all_relations, model_of
@@ -94,6 +104,23 @@ async def test_gists_can_be_one_to_a_text() -> None:
     verbatim, gist = await talk(memory)
 
     assert (gist.content, gist.parents) == (" ".join(GISTS), [verbatim.uuid])
+
+
+@pytest.mark.parametrize(("room", "count"), [(600, 2), (800, 1)], ids=["too long together", "as long as may be"])
+async def test_gists_that_do_not_fit_into_one_are_several_and_none_is_cut(room: int, count: int) -> None:
+    limits = GraphStoreStorageConfig(content=room)
+    config = GraphConfig(uri=f"room for {room}", backend="memory", embed_dim=64, db_storage_config=limits)
+    strategy = AddMemStrategy(extraction="episodic_gist", chinese_entity=False, concatenate_gists=True)
+    gists = [f"{number}. They spoke of geese" + ", and of geese" * 4 for number in range(2)]
+    answers = {**replies(), "GistExtraction": {"gists": gists, "entities": []}}
+    memory = fake_memory(llm=FakeLLM(answers), strategy=strategy, config=config)
+
+    update = await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Geese, geese, geese. " * 3)
+
+    stored = [each.content for each in update.added_episode if each.is_gist]
+    assert len(stored) == count
+    assert " ".join(stored) == " ".join(gists)
+    assert update.warnings == []
 
 
 async def test_a_deleted_text_takes_its_gists_and_facts_along() -> None:

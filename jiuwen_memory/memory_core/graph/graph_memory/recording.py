@@ -8,7 +8,7 @@ from functools import cached_property
 
 from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT, GIST
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
-from jiuwen_memory.foundation.text import cut_bytes, normalise_name, query_tokens, search_tokens
+from jiuwen_memory.foundation.text import normalise_name, query_tokens, search_tokens
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
 from jiuwen_memory.memory_core.graph.graph_memory.states import History, Identity
@@ -96,8 +96,8 @@ def resolve_record(request: AddRequest, history: History, language: Language) ->
 
 
 def with_gists(record: Record, gists: Sequence[str], *, concatenate: bool, content_bytes: int) -> Record:
-    """Return the record with its gists as episodes, each of them or all in one."""
-    texts = [" ".join(gists)] if concatenate and gists else gists
+    """Return the record with its gists as episodes, each of them or as many in one as it may hold."""
+    texts = _joined(gists, content_bytes) if concatenate else gists
     first = record.first
     made = (
         Episode(
@@ -105,7 +105,7 @@ def with_gists(record: Record, gists: Sequence[str], *, concatenate: bool, conte
             obj_type=GIST,
             language=first.language,
             created_at=first.created_at,
-            content=cut_bytes(text, content_bytes).rstrip(),
+            content=text,
             valid_since=first.valid_since,
             offset_since=first.offset_since,
             session_id=first.session_id,
@@ -118,6 +118,17 @@ def with_gists(record: Record, gists: Sequence[str], *, concatenate: bool, conte
         for text in texts
     )
     return replace(record, gists=tuple(made))
+
+
+def _joined(gists: Sequence[str], content_bytes: int) -> list[str]:
+    joined: list[str] = []
+    for gist in gists:
+        longer = f"{joined[-1]} {gist}" if joined else gist
+        if joined and len(longer.encode()) <= content_bytes:
+            joined[-1] = longer
+        else:
+            joined.append(gist)
+    return joined
 
 
 def resolve_mentioned(record: Record, identity: Identity, relations: Sequence[Relation]) -> Mapping[str, list[str]]:
