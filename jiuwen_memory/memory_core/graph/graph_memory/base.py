@@ -275,7 +275,7 @@ class GraphMemory(Identities):
             settled = waiting if number == len(parts) - 1 else ()
             if number:
                 budget.begin_part()
-            services = self._services(budget, ontology, hold.embedder)
+            services = self._services(strategy, hold.embedder, ontology=ontology, budget=budget)
             try:
                 update = await self._add_part(part, services, hold=hold, settled=settled)
             except JiuwenMemoryError as error:
@@ -395,16 +395,6 @@ class GraphMemory(Identities):
             return dict.fromkeys(configs, Embedded(vector=vector))
         side = QuerySide(self._embedder, self._store, self._name_shares, self._query_vectors)
         return await side.embed(query, configs, users)
-
-    def _services(self, budget: Budget, ontology: Ontology, embedder: Embedder) -> Services:
-        return Services(
-            store=self._store,
-            embedder=embedder,
-            asker=self._asker(self._model(), budget),
-            strategy=self.extraction_strategy,
-            language=self.language,
-            ontology=ontology,
-        )
 
 
 def _verbatim_ids(update: GraphMemUpdate) -> list[str]:

@@ -6,6 +6,7 @@ from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
 from jiuwen_memory.foundation.store.graph.base import Migratable
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy
 from jiuwen_memory.memory_core.graph.extraction.asking import Budget
+from jiuwen_memory.memory_core.graph.extraction.ontology import Ontology
 from jiuwen_memory.memory_core.graph.graph_memory.growth import Growth
 from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
 from jiuwen_memory.memory_core.graph.graph_memory.migrate import MigrationReport, OnMigration, migrate_store
@@ -21,7 +22,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.rebuild import (
     resolve_run,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
-from jiuwen_memory.memory_core.graph.graph_memory.services import Services
+from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Services
 
 
 class Renewal(Growth):
@@ -58,7 +59,7 @@ class Renewal(Growth):
         parse_user_id(user_id, self.config.db_storage_config)
         strategy = strategy or self.extraction_strategy
         check_strategy(strategy)
-        services = self._reading_services(strategy)
+        services = self._services(strategy, self._embedder())
         mark = await resolve_run(run, services=services, prompts=self._prompts)
         async with self._hold(user_id, services.embedder) as hold:
             if clear_first:
@@ -67,7 +68,7 @@ class Renewal(Growth):
 
         async def read(uuid: str) -> Reading:
             # Each has a budget and a ledger of its own, as an add has.
-            services = self._reading_services(strategy)
+            services = self._services(strategy, self._embedder())
             try:
                 async with self._hold(user_id, services.embedder) as hold:
                     confirm = hold.lease.confirm
@@ -105,13 +106,22 @@ class Renewal(Growth):
         finally:
             await migration.close()
 
-    def _reading_services(self, strategy: AddMemStrategy) -> Services:
+    def _services(
+        self,
+        strategy: AddMemStrategy,
+        embedder: Embedder,
+        *,
+        ontology: Ontology | None = None,
+        budget: Budget | None = None,
+    ) -> Services:
+        """Return what one text is read with: a ledger of its own, and our own types unless others are given."""
         essential = METHODS[strategy.extraction].essential
+        own_budget = Budget(strategy.max_llm_calls, strategy.max_tokens, essential=essential)
         return Services(
             store=self._store,
-            embedder=self._embedder(),
-            asker=self._asker(self._model(), Budget(strategy.max_llm_calls, strategy.max_tokens, essential=essential)),
+            embedder=embedder,
+            asker=self._asker(self._model(), budget or own_budget),
             strategy=strategy,
             language=self.language,
-            ontology=self.ontology,
+            ontology=ontology or self.ontology,
         )
