@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 from jiuwen_memory.errors import StoreUnavailableError
-from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.store.graph import (
     BaseGraphObject,
-    GraphConfig,
     GraphStore,
-    GraphStoreFactory,
-    Hit,
     Journal,
     JournalEntry,
-    SearchQuery,
+    StoreAround,
 )
-from jiuwen_memory.foundation.store.graph.base import Consistency
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel
-from jiuwen_memory.foundation.store.query import QueryExpr
 
 
 class Faults:
@@ -75,35 +67,15 @@ class FaultyJournal:
         _fail(fails)
 
 
-class FaultyStore:
+class FaultyStore(StoreAround):
     """Does what the store inside does, but for the one call that its faults name."""
 
-    config: GraphConfig
-    journal: Journal
+    inner = "memory"
 
     def __init__(self, store: GraphStore) -> None:
-        self.config = store.config
+        super().__init__(store)
         self.faults = Faults()
         self.journal = FaultyJournal(store.journal, self.faults)
-        self._store = store
-
-    @classmethod
-    def from_config(cls, config: GraphConfig, *, inner: str = "memory", **kwargs: object) -> Self:
-        return cls(GraphStoreFactory.from_config(config, inner, **kwargs))
-
-    @property
-    def identity(self) -> str:
-        return self._store.identity
-
-    @property
-    def embedder(self) -> Embedding | None:
-        return self._store.embedder
-
-    def attach_embedder(self, embedder: Embedding) -> None:
-        self._store.attach_embedder(embedder)
-
-    async def open(self) -> None:
-        await self._store.open()
 
     async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
         fails = self.faults.count(f"upsert {collection}")
@@ -122,90 +94,6 @@ class FaultyStore:
         _fail(fails and not self.faults.after)
         await self._store.flush(collections)
         _fail(fails)
-
-    async def query(
-        self,
-        collection: str,
-        *,
-        user: QueryExpr,
-        ids: Sequence[str] | None = None,
-        expr: QueryExpr | None = None,
-        limit: int | None = None,
-        output_fields: Sequence[str] | None = None,
-        consistency: Consistency = "session",
-    ) -> list[BaseGraphObject]:
-        return await self._store.query(
-            collection,
-            user=user,
-            ids=ids,
-            expr=expr,
-            limit=limit,
-            output_fields=output_fields,
-            consistency=consistency,
-        )
-
-    async def search(
-        self,
-        collection: str,
-        queries: Sequence[SearchQuery],
-        *,
-        user: QueryExpr,
-        rank: BaseRankConfig,
-        limit: int,
-        pool: int = 100,
-        expr: QueryExpr | None = None,
-        output_fields: Sequence[str] | None = None,
-        consistency: Consistency = "session",
-    ) -> list[list[Hit]]:
-        return await self._store.search(
-            collection,
-            queries,
-            user=user,
-            rank=rank,
-            limit=limit,
-            pool=pool,
-            expr=expr,
-            output_fields=output_fields,
-            consistency=consistency,
-        )
-
-    async def routes(
-        self,
-        collection: str,
-        query: SearchQuery,
-        *,
-        user: QueryExpr,
-        channels: Sequence[Channel],
-        limit: int = 100,
-        expr: QueryExpr | None = None,
-        output_fields: Sequence[str] | None = None,
-        consistency: Consistency = "session",
-    ) -> dict[Channel, list[Hit]]:
-        return await self._store.routes(
-            collection,
-            query,
-            user=user,
-            channels=channels,
-            limit=limit,
-            expr=expr,
-            output_fields=output_fields,
-            consistency=consistency,
-        )
-
-    async def count(self, collection: str, *, user: QueryExpr) -> int:
-        return await self._store.count(collection, user=user)
-
-    async def refresh(self) -> None:
-        await self._store.refresh()
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
 
 
 def _fail(fails: bool) -> None:

@@ -21,13 +21,20 @@ from jiuwen_memory.foundation.store.graph import (
     GraphStore,
     GraphStoreFactory,
     Relation,
+    StoreAround,
 )
 from jiuwen_memory.testing.strict import StrictStore
 
 DIM = 32
-BACKENDS = ("memory", "lite", "lite-server", "strict-lite")
+BACKENDS = ("memory", "around", "lite", "lite-server", "strict-lite")
 
 _numbers = count()
+
+
+class AroundMemory(StoreAround):
+    """A store that changes nothing around one in memory."""
+
+    inner = "memory"
 
 
 class Backend:
@@ -42,11 +49,12 @@ class Backend:
 
     @property
     def is_milvus(self) -> bool:
-        return self.kind != "memory"
+        return self.kind not in ("memory", "around")
 
     def config(self, **changes: Any) -> GraphConfig:
         places: dict[str, dict[str, str]] = {
             "memory": {"uri": f"contract-{self._number}", "backend": "memory"},
+            "around": {"uri": f"contract-{self._number}", "backend": "around"},
             "lite": {"uri": str(self._folder / "graph.db")},
             "lite-server": {"uri": self._server_uri, "name": f"contract_{self._number}"},
             "strict-lite": {"uri": str(self._folder / "graph.db"), "backend": "strict-lite"},
@@ -56,6 +64,7 @@ class Backend:
     def make(self, **changes: Any) -> GraphStore:
         if self.kind == "strict-lite":
             GraphStoreFactory.register_backend("strict-lite", StrictStore, force=True)
+        GraphStoreFactory.register_backend("around", AroundMemory, force=True)
         store = GraphStoreFactory.from_config(self.config(**changes))
         self._made.append(store)
         return store

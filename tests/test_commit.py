@@ -302,9 +302,7 @@ async def test_an_interrupted_write_survives_reopening_a_store_on_disk(tmp_path:
 class FaultyLite(FaultyStore):
     """A faulty store around Milvus Lite."""
 
-    @classmethod
-    def from_config(cls, config: GraphConfig, *, inner: str = "milvus", **kwargs: object) -> FaultyLite:
-        return cls(GraphStoreFactory.from_config(config, inner, **kwargs))
+    inner = "milvus"
 
 
 # --- cancellation -----------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from jiuwen_memory.errors import StoreParameterError
-from jiuwen_memory.foundation.ports import Embedding
-from jiuwen_memory.foundation.store.graph.base import Consistency, GraphStore, Hit, Journal, SearchQuery
+from jiuwen_memory.foundation.store.graph.around import StoreAround
+from jiuwen_memory.foundation.store.graph.base import Consistency, GraphStore, Hit, SearchQuery
 from jiuwen_memory.foundation.store.graph.checks import check_objects, check_row
 from jiuwen_memory.foundation.store.graph.columns import collection_columns
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
@@ -35,48 +35,25 @@ class _Change:
     reads_left: int
 
 
-class StrictStore:
+class StrictStore(StoreAround):
     """Refuses what a server refuses, and shows a change to session reads only after a flush or a few reads.
 
     `delay` is that number of reads of the collection; strong reads see a change at once. Nothing is held back from the
     store itself, so a change outlives the process as ever.
     """
 
-    config: GraphConfig
-    journal: Journal
-
     def __init__(self, store: GraphStore, *, delay: int = DEFAULT_DELAY) -> None:
-        self.config = store.config
-        self.journal = store.journal
-        self._store = store
+        super().__init__(store)
         self._delay = delay
         self._changes: dict[str, dict[str, _Change]] = {name: {} for name in GRAPH_COLLECTIONS}
 
     @classmethod
     def from_config(cls, config: GraphConfig, **kwargs: object) -> Self:
         """Build a strict store around the backend `inner` ("milvus"), with this `delay`; no I/O happens here."""
-        inner, delay = kwargs.pop("inner", "milvus"), kwargs.pop("delay", DEFAULT_DELAY)
+        inner, delay = kwargs.pop("inner", cls.inner), kwargs.pop("delay", DEFAULT_DELAY)
         if not isinstance(inner, str) or not isinstance(delay, int):
             raise StoreParameterError("A strict store takes the name of a backend as `inner` and a number as `delay`.")
         return cls(GraphStoreFactory.from_config(config, inner, **kwargs), delay=delay)
-
-    @property
-    def identity(self) -> str:
-        """That of the store inside."""
-        return self._store.identity
-
-    @property
-    def embedder(self) -> Embedding | None:
-        """The attached embedding model."""
-        return self._store.embedder
-
-    def attach_embedder(self, embedder: Embedding) -> None:
-        """Attach an embedding model whose dimension, once known, must be the configured one."""
-        self._store.attach_embedder(embedder)
-
-    async def open(self) -> None:
-        """Open the store inside."""
-        await self._store.open()
 
     async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
         """Write whole objects by id; two of one id in one call are refused."""
@@ -96,10 +73,6 @@ class StrictStore:
         before = await self._stored(collection, ids, {user_id})
         await self._store.delete(collection, ids, user_id=user_id)
         self._remember(collection, list(before), before)
-
-    async def flush(self, collections: Sequence[str]) -> None:
-        """Flush the store inside; that shows nothing, as a server is not flushed."""
-        await self._store.flush(collections)
 
     async def query(
         self,
@@ -131,7 +104,7 @@ class StrictStore:
         condition = chain_filters(user, expr)
         seen = {each.uuid: each for each in found if each.uuid not in hidden}
         for uuid, before in hidden.items():
-            wanted = before is not None and (ids is None or uuid in ids) and condition.matches(before.to_row())
+            wanted = before is not None and (ids is None or uuid in ids) and before.fulfils(condition)
             if before is not None and wanted:
                 seen[uuid] = before
         order = seen if ids is None else [uuid for uuid in dict.fromkeys(ids) if uuid in seen]
@@ -197,25 +170,11 @@ class StrictStore:
             for channel, hits in answers.items()
         }
 
-    async def count(self, collection: str, *, user: QueryExpr) -> int:
-        """Return how many rows of this user there are."""
-        return await self._store.count(collection, user=user)
-
     async def refresh(self) -> None:
         """Refresh the store inside, and show all changes."""
         await self._store.refresh()
         for changes in self._changes.values():
             changes.clear()
-
-    async def close(self) -> None:
-        """Close the store inside."""
-        await self._store.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
 
     async def _stored(self, collection: str, ids: Sequence[str], users: set[str]) -> dict[str, BaseGraphObject]:
         if not ids:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
-from jiuwen_memory import GraphConfig, GraphMemory, GraphStore, GraphStoreFactory
+from jiuwen_memory import GraphMemory, GraphStore, GraphStoreFactory
 from jiuwen_memory.foundation.llm.model import ChatReply
-from jiuwen_memory.foundation.ports import Embedding
-from jiuwen_memory.foundation.store.graph import BaseGraphObject, Hit, Journal, JournalEntry
+from jiuwen_memory.foundation.store.graph import BaseGraphObject, Hit, Journal, JournalEntry, StoreAround
 from jiuwen_memory.foundation.store.graph.result_ranking import Channel
 from jiuwen_memory.testing import FakeEmbedder, FakeLLM
 
@@ -68,36 +67,15 @@ class HookedJournal:
         await self._hooks.around("journal.clear", lambda: self._journal.clear(user_id))
 
 
-class HookedStore:
+class HookedStore(StoreAround):
     """Does what the store inside does; `hooked-memory` and `hooked-milvus` are its backends."""
 
-    config: GraphConfig
-    journal: Journal
     inner = "memory"
 
     def __init__(self, store: GraphStore) -> None:
-        self.config = store.config
+        super().__init__(store)
         self.hooks = Hooks()
         self.journal = HookedJournal(store.journal, self.hooks)
-        self._store = store
-
-    @classmethod
-    def from_config(cls, config: GraphConfig, **kwargs: object) -> Self:
-        return cls(GraphStoreFactory.from_config(config, cls.inner, **kwargs))
-
-    @property
-    def identity(self) -> str:
-        return self._store.identity
-
-    @property
-    def embedder(self) -> Embedding | None:
-        return self._store.embedder
-
-    def attach_embedder(self, embedder: Embedding) -> None:
-        self._store.attach_embedder(embedder)
-
-    async def open(self) -> None:
-        await self._store.open()
 
     async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
         await self.hooks.around(f"store.upsert {collection}", lambda: self._store.upsert(collection, objects))
@@ -125,18 +103,6 @@ class HookedStore:
 
     async def count(self, collection: str, **options: Any) -> int:
         return await self.hooks.around(f"store.count {collection}", lambda: self._store.count(collection, **options))
-
-    async def refresh(self) -> None:
-        await self._store.refresh()
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
 
 
 class HookedMilvus(HookedStore):

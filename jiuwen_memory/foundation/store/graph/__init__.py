@@ -1,5 +1,6 @@
 """Where graphs are kept: the store's protocol, its settings, and the objects it holds."""
 
+from jiuwen_memory.foundation.store.graph.around import StoreAround
 from jiuwen_memory.foundation.store.graph.base import GraphStore, Hit, Journal, JournalEntry, SearchQuery
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import (
@@ -37,4 +38,5 @@ __all__ = [
     "MilvusGraphStore",
     "Relation",
     "SearchQuery",
+    "StoreAround",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Literal, Self
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
     UNKNOWN_START,
     VARCHAR_LIMIT,
 )
+from jiuwen_memory.foundation.store.query import QueryExpr
 from jiuwen_memory.foundation.text import cut_bytes, normalise_name, search_tokens
 from jiuwen_memory.foundation.timepoint import Timepoint, format_seconds
 
@@ -89,19 +91,24 @@ class BaseGraphObject(BaseModel):
         """Return a new version with these fields changed; the uuid stays."""
         return self.model_copy(update=changes)
 
+    def column(self, name: str) -> Any:
+        """Return the value of one column as a stored row has it."""
+        value, unknown = getattr(self, name), _unknown_values(type(self)).get(name)
+        return unknown[0] if value is None and unknown else value
+
+    def fulfils(self, condition: QueryExpr) -> bool:
+        """Tell whether the object's stored row would fulfil a condition, by the columns that it names."""
+        return condition.matches({name: self.column(name) for name in condition.fields()})
+
     def to_row(self) -> Row:
         """Return the object as a stored row; vector columns are present only where there is a vector."""
         row: Row = self.model_dump(exclude_none=False)
         for column in self.vectors:
             if row[column] is None:
                 del row[column]
-        for name in self.starts:
-            row[name] = UNKNOWN_START if row[name] is None else row[name]
-        for name in self.ends_at:
-            row[name] = OPEN_END if row[name] is None else row[name]
-        for name in row:
-            if name.startswith(("precision_", "stated_precision")):
-                row[name] = row[name] or ""
+        for name, stored in _unknown_values(type(self)).items():
+            if stored and row[name] is None:
+                row[name] = stored[0]
         # Some characters grow many times over when they are folded; what does not fit is only not found by words.
         row["search_text"] = cut_bytes(self.search_text, VARCHAR_LIMIT)
         return row
@@ -109,14 +116,24 @@ class BaseGraphObject(BaseModel):
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Return the object a stored row describes; columns that are absent take their defaults."""
-        values = {name: value for name, value in row.items() if name in cls.model_fields and value is not None}
-        for name in cls.starts | cls.ends_at:
-            if values.get(name) in (UNKNOWN_START, OPEN_END):
-                values[name] = None
-        for name, value in values.items():
-            if value == "" and name.startswith(("precision_", "stated_precision")):
-                values[name] = None
-        return cls.model_validate(values)
+        unknown = _unknown_values(cls)
+        return cls.model_validate(
+            {
+                name: None if value in unknown[name] else value
+                for name, value in row.items()
+                if value is not None and name in unknown
+            }
+        )
+
+
+@cache
+def _unknown_values(kind: type[BaseGraphObject]) -> Mapping[str, tuple[int | str, ...]]:
+    """Return for each field of a kind what its column may hold for "not known": first what is written, if anything."""
+    known: dict[str, tuple[int | str, ...]] = dict.fromkeys(kind.model_fields, ())
+    known |= dict.fromkeys(kind.starts, (UNKNOWN_START, OPEN_END)) | dict.fromkeys(
+        kind.ends_at, (OPEN_END, UNKNOWN_START)
+    )
+    return known | {name: ("",) for name in known if name.startswith(("precision_", "stated_precision"))}
 
 
 class Entity(BaseGraphObject):

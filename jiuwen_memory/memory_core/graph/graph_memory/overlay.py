@@ -8,6 +8,7 @@ from typing import Self
 
 from jiuwen_memory.errors import StoreError
 from jiuwen_memory.foundation.ports import Embedding
+from jiuwen_memory.foundation.store.graph.around import StoreAround
 from jiuwen_memory.foundation.store.graph.base import Consistency, GraphStore, Hit, SearchQuery
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, Channel
@@ -15,16 +16,14 @@ from jiuwen_memory.foundation.store.query import QueryExpr
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
 
-class OverlaidStore:
+class OverlaidStore(StoreAround):
     """Another store, with an update laid over it. Nothing can be written to it.
 
     Changed rows are found by what they say now, except that a search looks for them by what is stored.
     """
 
     def __init__(self, store: GraphStore, update: GraphMemUpdate) -> None:
-        self.config = store.config
-        self.journal = store.journal
-        self._store = store
+        super().__init__(store)
         self._changed = {each.uuid: each for each in update.objects()}
         removed = update.removed_episode | update.removed_entity | update.removed_relation
         self._hidden = removed | self._changed.keys()
@@ -34,23 +33,9 @@ class OverlaidStore:
         """Refuse: it is laid over a store that is there."""
         raise StoreError("An overlaid store is made of a store and an update.")
 
-    @property
-    def identity(self) -> str:
-        """That of the store below."""
-        return self._store.identity
-
-    @property
-    def embedder(self) -> Embedding | None:
-        """That of the store below."""
-        return self._store.embedder
-
     def attach_embedder(self, embedder: Embedding) -> None:
         """Refuse to change the store below."""
         raise _read_only()
-
-    async def open(self) -> None:
-        """Open the store below."""
-        await self._store.open()
 
     async def upsert(self, collection: str, objects: Sequence[BaseGraphObject]) -> None:
         """Refuse to write."""
@@ -160,12 +145,6 @@ class OverlaidStore:
     async def close(self) -> None:
         """Do nothing: the store below is not this one's to close."""
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
-
     def _all_now(self, hits: Sequence[Hit], user: QueryExpr, expr: QueryExpr | None) -> list[Hit]:
         return [hit for each in hits if (hit := self._now(each, user, expr))]
 
@@ -177,8 +156,7 @@ class OverlaidStore:
 
 
 def _fulfils(each: BaseGraphObject, user: QueryExpr, expr: QueryExpr | None) -> bool:
-    row = each.to_row()
-    return user.matches(row) and (expr is None or expr.matches(row))
+    return each.fulfils(user) and (expr is None or each.fulfils(expr))
 
 
 def _read_only() -> StoreError:
