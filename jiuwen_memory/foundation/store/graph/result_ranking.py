@@ -21,7 +21,7 @@ from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 
 Channel = Literal["name_dense", "content_dense", "content_sparse"]
 Routes = Mapping[Channel, Sequence[tuple[str, float]]]
-"""What each channel found: (id, score after `BaseRankConfig.normalised`), best first."""
+"""What each channel found: (id, score), best first."""
 CHANNELS: tuple[Channel, ...] = ("name_dense", "content_dense", "content_sparse")
 VECTOR_COLUMNS: Mapping[Channel, str] = {
     "name_dense": "name_embedding",
@@ -61,7 +61,15 @@ class BaseRankConfig(BaseModel):
 
     @abstractmethod
     def fuse(self, routes: Routes, *, collection: str) -> list[tuple[str, float]]:
-        """Return (id, score), best first, from what each channel found."""
+        """Return (id, score), best first, from what each channel found, its scores after `normalised`."""
+
+    def fuse_own(self, routes: Routes, *, collection: str, metric: DistanceMetric) -> list[tuple[str, float]]:
+        """Return (id, score), best first, from what each channel found, with the scores that are the channel's own."""
+        normalised: Routes = {
+            channel: [(uuid, self.normalised(channel, value, metric)) for uuid, value in hits]
+            for channel, hits in routes.items()
+        }
+        return self.fuse(normalised, collection=collection)
 
 
 class WeightedRankConfig(BaseRankConfig):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 from jiuwen_memory.errors import QueryExpressionError
@@ -74,7 +74,12 @@ class InList(QueryExpr):
     values: tuple[Scalar, ...]
 
     def matches(self, row: Mapping[str, Any]) -> bool:
-        return row.get(self.field) in self.values
+        return row.get(self.field) in self._distinct
+
+    @cached_property
+    def _distinct(self) -> frozenset[Scalar]:
+        # The ids of a session may be thousands, and are looked through once a row.
+        return frozenset(self.values)
 
     def fields(self) -> frozenset[str]:
         return frozenset({self.field})

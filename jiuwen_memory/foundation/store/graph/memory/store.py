@@ -143,7 +143,7 @@ class InMemoryGraphStore:
         check_limit(limit)
         check_limit(pool, what="pool")
         check_queries(queries, self.config.embed_dim)
-        channels = tuple(rank.weights(collection))
+        channels, metric = tuple(rank.weights(collection)), self.config.db_embed_config.distance_metric
         with self._connection.tables() as tables:
             rows = tables[collection]
             found = self._matching(rows.values(), columns, user, expr)
@@ -152,7 +152,7 @@ class InMemoryGraphStore:
             answers = []
             for query in queries:
                 routes = self._routes(query, found, channels, words=words, pool=max(pool, limit))
-                fused = rank.fuse(self._normalised(routes, rank), collection=collection)[:limit]
+                fused = rank.fuse_own(routes, collection=collection, metric=metric)[:limit]
                 answers.append([Hit(score, _read(collection, rows[uuid], fields)) for uuid, score in fused])
         return answers
 
@@ -227,8 +227,8 @@ class InMemoryGraphStore:
         routes: Routes = {}
         for channel in channels:
             if channel == "content_sparse":
-                scores = words.scores(query_tokens(query.text), [row["uuid"] for row in rows])
-                routes[channel] = best_first(scores)[:pool]
+                if tokens := query_tokens(query.text):
+                    routes[channel] = best_first(words.scores(tokens, [row["uuid"] for row in rows]))[:pool]
             elif query.vector is not None:
                 routes[channel] = self._nearest(query.vector, rows, VECTOR_COLUMNS[channel])[:pool]
         return routes
@@ -237,13 +237,6 @@ class InMemoryGraphStore:
         metric = self.config.db_embed_config.distance_metric
         sign = -1 if metric == "euclidean" else 1
         return best_first({row["uuid"]: sign * dense_value(vector, row[column], metric) for row in rows})
-
-    def _normalised(self, routes: Routes, rank: BaseRankConfig) -> Routes:
-        metric = self.config.db_embed_config.distance_metric
-        return {
-            channel: [(uuid, rank.normalised(channel, score, metric)) for uuid, score in hits]
-            for channel, hits in routes.items()
-        }
 
 
 def _read(collection: str, row: Row, fields: Sequence[str]) -> BaseGraphObject:

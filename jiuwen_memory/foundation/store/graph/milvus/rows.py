@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from jiuwen_memory.foundation.store.graph.base import Consistency
 from jiuwen_memory.foundation.store.graph.checks import simplify, storable_ids
 from jiuwen_memory.foundation.store.graph.columns import Column
-from jiuwen_memory.foundation.store.graph.graph_object import Row
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, render
 from jiuwen_memory.foundation.store.query import And, QueryExpr, in_list
 
@@ -26,13 +26,16 @@ def chunks(ids: Sequence[str], size: int = IDS_PER_CALL) -> Iterator[Sequence[st
         yield ids[start : start + size]
 
 
-def plain_row(row: Mapping[str, Any], columns: Mapping[str, Column]) -> Row:
-    """Return a row with plain lists, whatever the client's containers are."""
-    return {
-        name: list(value) if value is not None and columns[name].kind in ("array", "dense") else value
-        for name, value in row.items()
-        if name in columns
-    }
+def as_objects(
+    rows: Iterable[Mapping[str, Any]], kind: type[BaseGraphObject], columns: Mapping[str, Column]
+) -> list[BaseGraphObject]:
+    """Return the objects that rows describe, with plain lists, whatever the client's containers are."""
+    listed = [name for name, column in columns.items() if column.kind in ("array", "dense")]
+    objects: list[BaseGraphObject] = []
+    for row in rows:
+        lists = {name: list(row[name]) for name in listed if row.get(name) is not None}
+        objects.append(kind.from_row({**row, **lists}))
+    return objects
 
 
 def fetch_matching(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from jiuwen_memory.foundation.store.graph.columns import Column
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 from jiuwen_memory.foundation.store.graph.graph_object import OBJECT_TYPES
-from jiuwen_memory.foundation.store.graph.milvus.rows import WINDOW, plain_row
+from jiuwen_memory.foundation.store.graph.milvus.rows import WINDOW, as_objects
 from jiuwen_memory.foundation.store.graph.milvus.schema import METRICS
 from jiuwen_memory.foundation.store.graph.result_ranking import (
     VECTOR_COLUMNS,
@@ -65,23 +65,36 @@ def run_hybrid(
         timeout=config.timeout,
         consistency_level=request.consistency,
     )
-    kind = OBJECT_TYPES[request.collection]
-    return [
-        [Hit(hit.distance, kind.from_row(plain_row({**hit["entity"], "uuid": hit.id}, columns))) for hit in hits]
-        for hits in answers
-    ]
+    return [_hits(hits, request.collection, columns=columns) for hits in answers]
+
+
+def _hits(
+    found: Sequence[Any],
+    collection: str,
+    *,
+    columns: Mapping[str, Column],
+    score: Callable[[float], float] = float,
+) -> list[Hit]:
+    objects = as_objects(({**each["entity"], "uuid": each.id} for each in found), OBJECT_TYPES[collection], columns)
+    return [Hit(score(each.distance), one) for each, one in zip(found, objects, strict=True)]
 
 
 @dataclass(frozen=True)
 class ChannelRequest:
-    """A checked search of one collection by one channel; `value` is the words or the vector."""
+    """A checked search of one collection by one channel."""
 
     collection: str
     channel: Channel
-    value: str | list[float]
+    query: SearchQuery
     limit: int
     fields: tuple[str, ...]
     consistency: str
+
+    def value(self) -> str | list[float]:
+        """Return the words or the vector that the channel is asked with; empty if there are none."""
+        if self.channel == "content_sparse":
+            return query_tokens(self.query.text)
+        return list(self.query.vector or ())
 
 
 def fused_by_milvus(rank: BaseRankConfig) -> bool:
@@ -89,27 +102,17 @@ def fused_by_milvus(rank: BaseRankConfig) -> bool:
     return isinstance(rank, RRFRankConfig | WeightedRankConfig)
 
 
-def channel_values(query: SearchQuery, channels: Sequence[Channel]) -> dict[Channel, str | list[float]]:
-    """Return what each channel is asked with; one that has nothing to be asked with is left out."""
-    words = query_tokens(query.text) if "content_sparse" in channels else ""
-    values: dict[Channel, str | list[float]] = {}
-    for channel in channels:
-        if channel == "content_sparse":
-            if words:
-                values[channel] = words
-        elif query.vector is not None:
-            values[channel] = list(query.vector)
-    return values
-
-
 def run_channel(
     client: Any, request: ChannelRequest, *, written_filter: str, columns: Mapping[str, Column], config: GraphConfig
-) -> list[Hit]:
-    """Return the hits of one channel with its own scores, higher being better."""
+) -> list[Hit] | None:
+    """Return the hits of one channel with its own scores, higher being better; None if there is nothing to ask with."""
+    value = request.value()
+    if not value:
+        return None
     metric = config.db_embed_config.distance_metric
     answers = client.search(
         request.collection,
-        [request.value],
+        [value],
         anns_field=VECTOR_COLUMNS[request.channel],
         search_params=_search_params(request.channel, min(request.limit, WINDOW), config),
         limit=min(request.limit, WINDOW),
@@ -118,9 +121,12 @@ def run_channel(
         timeout=config.timeout,
         consistency_level=request.consistency,
     )
-    kind = OBJECT_TYPES[request.collection]
-    found = [(hit.distance, plain_row({**hit["entity"], "uuid": hit.id}, columns)) for hit in answers[0]]
-    return [Hit(_own_score(request.channel, value, metric), kind.from_row(row)) for value, row in found]
+    return _hits(
+        answers[0],
+        request.collection,
+        columns=columns,
+        score=lambda distance: _own_score(request.channel, distance, metric),
+    )
 
 
 def _own_score(channel: Channel, value: float, metric: DistanceMetric) -> float:

@@ -42,17 +42,16 @@ from jiuwen_memory.foundation.store.graph.milvus.migration import MilvusMigratio
 from jiuwen_memory.foundation.store.graph.milvus.rows import (
     CONSISTENCY,
     all_of,
+    as_objects,
     chunks,
     fetch_by_ids,
     fetch_matching,
     looked_up,
-    plain_row,
 )
 from jiuwen_memory.foundation.store.graph.milvus.schema import prepare_collection
 from jiuwen_memory.foundation.store.graph.milvus.searching import (
     ChannelRequest,
     HybridRequest,
-    channel_values,
     fused_by_milvus,
     run_channel,
     run_hybrid,
@@ -174,8 +173,7 @@ class MilvusGraphStore:
                 rows = fetch_by_ids(
                     client, collection, ids, conditions=conditions, fields=fields, settings=settings, lite=lite
                 )[:limit]
-            kind = OBJECT_TYPES[collection]
-            return [kind.from_row(plain_row(row, columns)) for row in rows]
+            return as_objects(rows, OBJECT_TYPES[collection], columns)
 
         return await self._connection.read(f"Reading {collection}", read)
 
@@ -251,16 +249,16 @@ class MilvusGraphStore:
         fields = tuple(selected_fields(output_fields, columns, collection=collection))
         check_limit(limit)
         check_queries([query], self.config.embed_dim)
-        values = channel_values(query, channels)
+        asked = [channel for channel in channels if channel == "content_sparse" or query.vector is not None]
         if conditions is None or not limit:
-            return {channel: [] for channel in values}
+            return {channel: [] for channel in asked}
         within = await self._cheap_conditions(collection, conditions, columns=columns, consistency=consistency)
         if isinstance(within, bool):
-            return {channel: [] for channel in values}
+            return {channel: [] for channel in asked}
         written = render(within)
 
-        async def ask(channel: Channel, value: str | list[float]) -> list[Hit]:
-            request = ChannelRequest(collection, channel, value, limit, fields, CONSISTENCY[consistency])
+        async def ask(channel: Channel) -> list[Hit] | None:
+            request = ChannelRequest(collection, channel, query, limit, fields, CONSISTENCY[consistency])
             return await self._connection.read(
                 f"Searching {collection}",
                 lambda client: run_channel(
@@ -268,8 +266,8 @@ class MilvusGraphStore:
                 ),
             )
 
-        hits = await together(*(ask(channel, value) for channel, value in values.items()))
-        return dict(zip(values, hits, strict=True))
+        found = await together(*(ask(channel) for channel in asked))
+        return {channel: hits for channel, hits in zip(asked, found, strict=True) if hits is not None}
 
     async def count(self, collection: str, *, user: QueryExpr) -> int:
         """Return how many rows of this user there are."""
@@ -358,10 +356,9 @@ class MilvusGraphStore:
             )
             found = {hit.found.uuid: hit.found for hits in routes.values() for hit in hits}
             scores: Routes = {
-                channel: [(hit.found.uuid, rank.normalised(channel, hit.score, metric)) for hit in hits]
-                for channel, hits in routes.items()
+                channel: [(hit.found.uuid, hit.score) for hit in hits] for channel, hits in routes.items()
             }
-            fused = rank.fuse(scores, collection=collection)[:limit]
+            fused = rank.fuse_own(scores, collection=collection, metric=metric)[:limit]
             answers.append([Hit(score, found[uuid]) for uuid, score in fused])
         return answers
 
