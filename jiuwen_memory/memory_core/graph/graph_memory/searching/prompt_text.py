@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, Literal
 
@@ -74,12 +74,13 @@ class Item:
     remark: str
     sources: str
     says: frozenset[str]
+    line: str = ""
 
-    def line(self, limit: int | None) -> str:
-        """Return the line, its text cut to so many tokens."""
+    def written(self, limit: int | None) -> Item:
+        """Return the item with its line, the text in it cut to so many tokens."""
         text = self.text if limit is None else cut_tokens(self.text, limit)
         shown = text if text == self.text else f"{text.rstrip()}…"
-        return " ".join(filter(None, ["-", shown, self.remark, self.sources]))
+        return replace(self, line=" ".join(filter(None, ["-", shown, self.remark, self.sources])))
 
 
 def render_prompt(
@@ -96,25 +97,26 @@ def render_prompt(
     wording = WORDINGS.get(language)
     if wording is None:
         raise LanguageError(f"language is {language!r}; give one of {', '.join(WORDINGS)}.")
-    items = _ordered(_items(found, is_current=is_current, wording=wording, language=language))
+    limit = None if max_tokens is None else max(1, max_tokens // LONGEST_SHARE)
+    found_items = _items(found, is_current=is_current, wording=wording, language=language)
+    items = [each.written(limit) for each in _ordered(found_items)]
     if max_tokens is None:
-        return _render(_unsaid(items), wording, limit=None)
+        return _render(_unsaid(items), wording)
     count = token_counter(tokenizer)
-    limit = max(1, max_tokens // LONGEST_SHARE)
     chosen: list[Item] = []
     for item in items:
         more = _unsaid([*chosen, item])
-        if len(more) > len(chosen) and count(_render(more, wording, limit=limit)) <= max_tokens:
+        if len(more) > len(chosen) and count(_render(more, wording)) <= max_tokens:
             chosen = more
-    return _render(chosen, wording, limit=limit)
+    return _render(chosen, wording)
 
 
-def _render(items: Sequence[Item], wording: Wording, *, limit: int | None) -> str:
+def _render(items: Sequence[Item], wording: Wording) -> str:
     if not items:
         return ""
     lines = [OPENING, wording.note]
     for section, heading in wording.headings.items():
-        inside = [item.line(limit) for item in items if item.section == section]
+        inside = [item.line for item in items if item.section == section]
         lines += [heading, *inside] if inside else []
     return "\n".join([*lines, CLOSING])
 
