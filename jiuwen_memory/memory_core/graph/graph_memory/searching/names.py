@@ -12,9 +12,9 @@ from typing import Final
 
 from jiuwen_memory.foundation.stop_words import ENGLISH_STOP_WORDS
 from jiuwen_memory.foundation.store.graph.base import GraphStore
-from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION
+from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, GIST
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode
-from jiuwen_memory.foundation.store.query import filter_user
+from jiuwen_memory.foundation.store.query import filter_user, ne
 from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.tracing import traced
 
@@ -24,6 +24,8 @@ LEAST_EPISODES: Final = 20
 """Below this many episodes nothing can be said to be everywhere."""
 LEAST_SHARE: Final = 0.05
 KEPT_SECONDS: Final = 300.0
+FEW_KEPT_SECONDS: Final = 60.0
+"""How long it is remembered that there are too few episodes: they may be more in a moment."""
 KEPT_USERS: Final = 1000
 
 
@@ -37,7 +39,7 @@ class KnownName:
 
 
 class NameShares:
-    """Names with their shares, kept for some minutes per user; it may be used from several threads and loops."""
+    """Names with their shares, kept for a while per user; it may be used from several threads and loops."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -47,25 +49,31 @@ class NameShares:
         """Return the names that are in many of these users' episodes; none while there are few episodes."""
         moment = time.monotonic()
         with self._guard:
-            since, names = self._kept.get(users, (-KEPT_SECONDS, ()))
-        if moment - since < KEPT_SECONDS:
+            until, names = self._kept.get(users, (moment, ()))
+        if moment < until:
             return names
         known = await recall_names(users, store=store)
-        if known is None:
-            return ()
+        names = () if known is None else known
         with self._guard:
-            self._kept[users] = (moment, known)
+            self._kept[users] = (moment + (FEW_KEPT_SECONDS if known is None else KEPT_SECONDS), names)
             self._kept.move_to_end(users)
             while len(self._kept) > KEPT_USERS:
                 self._kept.popitem(last=False)
-        return known
+        return names
 
 
 @traced
 async def recall_names(users: tuple[str, ...], *, store: GraphStore) -> tuple[KnownName, ...] | None:
     """Return names with the share of a sample of episodes that they are in, or None for too few episodes to tell."""
     user = filter_user(users)
-    rows = await store.query(EPISODE_COLLECTION, user=user, limit=SAMPLE, output_fields=["speakers", "entities"])
+    rows = await store.query(
+        # A gist names what its sources name, and nobody speaks in it.
+        EPISODE_COLLECTION,
+        user=user,
+        expr=ne("obj_type", GIST),
+        limit=SAMPLE,
+        output_fields=["speakers", "entities"],
+    )
     episodes = [each for each in rows if isinstance(each, Episode)]
     if len(episodes) < LEAST_EPISODES:
         return None
@@ -124,11 +132,16 @@ def _forms(name: str) -> list[str]:
 
 
 def _pattern(form: str, *, owned: bool = False) -> re.Pattern[str]:
-    """Return what finds a name in a text, `owned` with its possessive; Chinese has no spaces around a name."""
-    ending = "['\u2019]s" if owned else ""
+    """Return what finds a name in a text, `owned` with its possessive; Chinese has no spaces around a name.
+
+    Case does not count, unless the name is a word of many a question: "What will ..." and "Will ..." do not mean Will.
+    """
+    written = re.escape(form) + ("['\u2019]s" if owned else "")
     if is_cjk(form[0]):
-        return re.compile(re.escape(form) + ending)
-    return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", re.IGNORECASE)
+        return re.compile(written)
+    if form.casefold() in ENGLISH_STOP_WORDS:
+        return re.compile(rf"(?<!\w){'' if owned else '(?<!^)'}{written}(?!\w)")
+    return re.compile(rf"(?<!\w){written}(?!\w)", re.IGNORECASE)
 
 
 def _says_something(text: str) -> bool:
