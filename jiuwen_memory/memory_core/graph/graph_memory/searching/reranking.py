@@ -10,7 +10,7 @@ from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import Hit
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 
@@ -67,4 +67,7 @@ def _is_number(value: object) -> bool:
 
 
 def _document(found: BaseGraphObject) -> str:
-    return f"{found.name}: {found.content}" if isinstance(found, Entity) else found.content
+    """Return what a reranker reads; never nothing, which some services refuse."""
+    if isinstance(found, Entity):
+        return f"{found.name}: {found.content}" if found.content else found.name
+    return found.content_text if isinstance(found, Relation) else found.content

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.names import names_in
 from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import time_of
@@ -25,11 +26,8 @@ def resolve_signals(request: SearchRequest, pool: Pool) -> Pool:
         weight = -config.questions * request.highest
         candidates = [each.raised("questions", weight * _asks(each.found)) for each in candidates]
     if config.recency:
-        moment = now()
-        candidates = [
-            each.raised("recency", _share(request, config.recency, moment, time_of(each.found), config.recency_days))
-            for each in candidates
-        ]
+        near = _Nearness(config.recency * request.highest, request.time.present, config.recency_days)
+        candidates = [each.raised("recency", near.of(each.found)) for each in candidates]
     period = request.time.period
     if period is not None and config.period == "boost":
         weight = config.period_weight * request.highest
@@ -42,19 +40,19 @@ def resolve_signals(request: SearchRequest, pool: Pool) -> Pool:
 
 
 def _by_speaker(request: SearchRequest, candidates: list[Candidate]) -> list[Candidate]:
-    """Raise what the one person said whom the query names; with two or none named, nobody is asked about."""
-    speakers = {name for each in candidates if isinstance(each.found, Episode) for name in each.found.speakers}
-    named = names_in(request.text, speakers)
+    """Raise what the one person said whom the query names; with two or none named, nobody is asked about.
+
+    What all candidates share tells nothing apart, so it counts how much more of it is theirs than of the least.
+    """
+    spoken = {each.uuid: each.found.speakers for each in candidates if isinstance(each.found, Episode)}
+    named = names_in(request.text, {name for speakers in spoken.values() for name in speakers})
     if len(named) != 1:
         return candidates
     (asked,) = named
+    shares = {uuid: 1 / len(speakers) if asked in speakers else 0.0 for uuid, speakers in spoken.items()}
+    least = min(shares.values())
     weight = request.config.speaker * request.highest
-    return [
-        each.raised("speaker", weight / len(each.found.speakers))
-        if isinstance(each.found, Episode) and asked in each.found.speakers
-        else each
-        for each in candidates
-    ]
+    return [each.raised("speaker", weight * (shares.get(each.uuid, least) - least)) for each in candidates]
 
 
 def _asks(found: BaseGraphObject) -> bool:
@@ -62,8 +60,16 @@ def _asks(found: BaseGraphObject) -> bool:
     return isinstance(found, Episode) and found.content.rstrip(" \n\t\"'”’」』）)").endswith(QUESTION_MARKS)
 
 
-def _share(request: SearchRequest, weight: float, moment: int, at: int, half_life: float) -> float:
-    return float(weight * request.highest * 0.5 ** (abs(moment - at) / DAY / half_life))
+@dataclass(frozen=True)
+class _Nearness:
+    """What lies at a moment gets the whole weight, what lies so many days off half of it, twice as many a quarter."""
+
+    weight: float
+    moment: int
+    days: float
+
+    def of(self, found: BaseGraphObject) -> float:
+        return float(self.weight * 0.5 ** (abs(self.moment - time_of(found)) / DAY / self.days))
 
 
 def _by_closeness(request: SearchRequest, candidates: list[Candidate]) -> list[Candidate]:
@@ -74,10 +80,9 @@ def _by_closeness(request: SearchRequest, candidates: list[Candidate]) -> list[C
     if moment is None:
         moment = time_of(max(timed, key=lambda each: each.score).found)
     config = request.config
+    near = _Nearness(config.closeness * request.highest, moment, config.closeness_days)
     return [
-        each.raised("closeness", _share(request, config.closeness, moment, time_of(each.found), config.closeness_days))
-        if isinstance(each.found, Episode | Relation)
-        else each
+        each.raised("closeness", near.of(each.found)) if isinstance(each.found, Episode | Relation) else each
         for each in candidates
     ]
 

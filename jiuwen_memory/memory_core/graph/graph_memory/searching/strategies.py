@@ -1,8 +1,8 @@
 """The strategies that are registered from the start, each a triple of settings. Plain values; touches nothing.
 
-`default` is the specification's, with names that are everywhere taken out of what is embedded. The others that join
-words and vectors do it by score (`MinMaxRankConfig`), which finds more than ranks do. docs/search.md says when to use
-which, docs/evaluation.md what they find.
+`default` is the specification's, with names that are everywhere taken out of what is embedded, and what the person
+asked about said raised instead. The others that join words and vectors do it by score (`MinMaxRankConfig`), which finds
+more than ranks do. docs/search.md says when to use which, docs/evaluation.md what they find.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _MEANING: Final = WeightedRankConfig(name_dense=0.3, content_dense=0.7, content_
 _NOTHING: Final[Mapping[str, object]] = {}
 _EVERYWHERE: Final = 0.2
 """A name in a fifth of the episodes tells nothing apart."""
+_ASKED: Final = 0.2
+"""What gives back to a query whom it asks about, after the name has left its vector."""
 
-
-_HYBRID: Final = SearchConfig(top_k=10, min_score=0.1, rank_config=_BY_SCORE, common_names=_EVERYWHERE, speaker=0.2)
+_HYBRID: Final = SearchConfig(top_k=10, min_score=0.1, rank_config=_BY_SCORE, common_names=_EVERYWHERE, speaker=_ASKED)
 _WITH_GRAPH: Final = {"bfs_depth": 2, "bfs_k": 10, "seed_floor": 0.3, "support": 0.15, "mentions": 0.05}
 _SPINE: Final = {"spine": 0.4}
 _TALK: Final = {**_SPINE, "speaker": 0.4, "questions": 0.15}
@@ -40,7 +41,7 @@ def _changed(config: SearchConfig, *changes: Mapping[str, object]) -> SearchConf
 DEFAULT_SEARCH: Final = SearchStrategy(
     entity=SearchConfig(rank_config=WeightedRankConfig(), common_names=_EVERYWHERE),
     relation=SearchConfig(min_score=0.02, common_names=_EVERYWHERE),
-    episode=SearchConfig(min_score=0.025, common_names=_EVERYWHERE),
+    episode=SearchConfig(min_score=0.025, common_names=_EVERYWHERE, speaker=_ASKED),
 )
 
 STRATEGIES: Final[Mapping[str, SearchStrategy]] = {

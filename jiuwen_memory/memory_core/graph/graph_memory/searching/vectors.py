@@ -13,6 +13,7 @@ from typing import Final
 
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore
+from jiuwen_memory.foundation.text import is_blank
 from jiuwen_memory.memory_core.config.graph import SearchConfig
 from jiuwen_memory.memory_core.graph.graph_memory.searching.names import KnownName, NameShares, resolve_dense_text
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder, Vector
@@ -72,11 +73,11 @@ class QuerySide:
     async def embed(
         self, query: str, configs: Mapping[str, SearchConfig], users: tuple[str, ...]
     ) -> dict[str, Embedded]:
-        """Return for each collection what its dense channels are asked with.
+        """Return for each collection what its dense channels are asked with; nothing for a query that shows nothing.
 
         Collections whose settings take different names out of the query cost a call of the embedder each.
         """
-        texts = {name: query for name, config in configs.items() if _has_dense(config, name)}
+        texts = {name: query for name, config in configs.items() if _has_dense(config, name) and not is_blank(query)}
         if not texts:
             return {}
         embedder = self.embedder()
