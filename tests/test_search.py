@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -31,6 +32,7 @@ from jiuwen_memory.errors import (
 )
 from jiuwen_memory.foundation.store.query import eq, gte, in_list
 from jiuwen_memory.testing import FakeEmbedder, FakeReranker, fake_memory
+from tests.conversation_support import remembering, write
 from tests.memory_support import Taught, taught
 
 # Milvus brings it along; it is no dependency of ours.
@@ -108,6 +110,16 @@ async def test_an_empty_memory_finds_nothing() -> None:
 async def test_a_query_that_is_no_text_is_refused(query: Any) -> None:
     with pytest.raises(InvalidInputError, match="query"):
         await fake_memory().search(query, "ann")
+
+
+@pytest.mark.parametrize("query", ["\u200b", " \u2800", "\u3164"], ids=ascii)
+async def test_a_query_that_shows_nothing_finds_nothing_and_is_not_embedded(query: str) -> None:
+    mind = await birds()
+
+    found = await mind.memory.search(query, "ann")
+
+    assert [len(hits) for hits in found.values()] == [0, 0, 0]
+    assert found.diagnostics.embedded == ()
 
 
 async def test_searching_needs_an_embedder_but_no_model() -> None:
@@ -239,6 +251,13 @@ def test_a_threshold_that_no_result_can_reach_is_warned_about() -> None:
         memory.register_search_strategy("hopeless", search_relation=SearchConfig(min_score=0.3))
 
 
+def test_a_threshold_that_no_result_can_reach_is_warned_about_with_a_reranker_too() -> None:
+    memory = fake_memory()
+
+    with pytest.warns(UserWarning, match=r"RELATION_COLLECTION.*0\.3.*RRFRankConfig"):
+        memory.register_search_strategy("hopeless", search_relation=SearchConfig(min_score=0.3, rerank=True))
+
+
 def test_a_threshold_left_out_is_the_ranks_own() -> None:
     assert SearchConfig().min_score == RRFRankConfig.default_min_score == 0.02
     assert SearchConfig(rank_config=WeightedRankConfig()).min_score == WeightedRankConfig.default_min_score == 0.3
@@ -342,6 +361,25 @@ async def test_a_reranker_orders_and_scores_where_a_strategy_wants_it() -> None:
     assert [round(score, 2) for score, _ in found[ENTITY_COLLECTION]] == [1.0, 0.0, 0.0]
     assert found[ENTITY_COLLECTION][0][1].content == "Still water."
     assert (reranker.calls, reranker.languages) == (1, ["cn"])
+
+
+async def test_a_reranker_reads_names_where_there_is_no_text() -> None:
+    class Listening(FakeReranker):
+        read: tuple[str, ...] = ()
+
+        async def rerank(self, query: str, documents: Sequence[str], *, language: str = "en") -> list[float]:
+            self.read += tuple(documents)
+            return await super().rerank(query, documents, language=language)
+
+    memory, reranker = remembering(), Listening()
+    memory.attach_reranker(reranker)
+    await write(memory, [Entity(user_id="ann", name="Heron"), Relation(user_id="ann", name="eats", lhs="x", rhs="y")])
+    config = SearchConfig(rerank=True, min_score=0.0)
+    memory.register_search_strategy("reranked", config, config, config)
+
+    await memory.search("heron", "ann", "reranked")
+
+    assert sorted(reranker.read) == ["Heron", "eats"]
 
 
 async def test_a_reranker_is_not_asked_where_no_strategy_wants_it_or_nothing_was_found() -> None:
@@ -486,6 +524,23 @@ async def test_facts_that_no_longer_hold_come_after_those_that_do() -> None:
     scores = [score for score, _ in found[RELATION_COLLECTION]]
     assert [each.content for _, each in found[RELATION_COLLECTION]] == [new, old]
     assert scores[1] >= scores[0]
+
+
+async def test_facts_that_hold_are_ordered_by_score_though_one_of_them_replaced_another() -> None:
+    memory = remembering()
+    new = Relation(user_id="ann", content="heron and so much more that has little to do with it", lhs="x", rhs="y")
+    between = Relation(user_id="ann", content="heron at a pond", lhs="x", rhs="z")
+    old = Relation(user_id="ann", content="heron pond reed", lhs="x", rhs="y", superseded_by=[new.uuid])
+    await write(memory, [new, between, old])
+    words = RRFRankConfig(content_dense=False)
+    memory.register_search_strategy("words", search_relation=SearchConfig(min_score=0.0, rank_config=words))
+
+    found = await memory.search("heron pond reed", "ann", "words", entity=False, episode=False)
+
+    hits = found[RELATION_COLLECTION]
+    assert [each.uuid for _, each in hits] == [between.uuid, new.uuid, old.uuid]
+    assert hits[0][0] > hits[1][0]
+    assert hits[2][0] > hits[0][0]
 
 
 # --- reading objects --------------------------------------------------------------------------------------------------

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from jiuwen_memory import DiversityConfig, Episode, GraphConfig, GraphMemory, SearchConfig
+from jiuwen_memory import (
+    DiversityConfig,
+    Episode,
+    GraphConfig,
+    GraphMemory,
+    MinMaxRankConfig,
+    Relation,
+    SearchConfig,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.searching.diversity import resolve_diverse
 from jiuwen_memory.testing import fake_memory
 from tests.conversation_support import episodes_found, remembering, write
@@ -52,6 +60,22 @@ async def test_copies_do_not_take_all_the_places() -> None:
     scores = [score for score, _ in found["EPISODE_COLLECTION"]]
     assert scores == sorted(scores, reverse=True)
     assert all(each.content_embedding is None for _, each in found["EPISODE_COLLECTION"])
+
+
+async def test_facts_are_chosen_among_as_many_candidates_as_were_asked_for() -> None:
+    memory = remembering()
+    copies = [Relation(user_id="ann", content="cat cat cat sofa", lhs="x", rhs="y") for _ in range(60)]
+    other = Relation(user_id="ann", content="cat zebra quince walnut umbrella", lhs="x", rhs="y")
+    await write(memory, [*copies, other])
+    words = MinMaxRankConfig(content_dense=0, content_sparse=1)
+    config = SearchConfig(
+        top_k=2, min_score=0.0, rank_config=words, diversity=DiversityConfig(weight=0.9, candidates=100)
+    )
+    memory.register_search_strategy("varied", search_relation=config)
+
+    found = await memory.search("cat", "ann", "varied", entity=False, episode=False)
+
+    assert other.uuid in {each.uuid for _, each in found["RELATION_COLLECTION"]}
 
 
 async def test_diversity_works_on_milvus_lite(tmp_path: Path) -> None:

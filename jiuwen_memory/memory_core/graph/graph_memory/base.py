@@ -52,7 +52,12 @@ from jiuwen_memory.memory_core.graph.graph_memory.requests import (
     split_request,
 )
 from jiuwen_memory.memory_core.graph.graph_memory.search import Notes, SearchServices, search_memory
-from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest, SearchStrategy, strategy_named
+from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import (
+    SearchStrategy,
+    requests_for,
+    scoped_collections,
+    strategy_named,
+)
 from jiuwen_memory.memory_core.graph.graph_memory.searching.period_words import read_period
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchDiagnostics, SearchResult
 from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import DEFAULT_SEARCH
@@ -365,16 +370,13 @@ class GraphMemory(Identities):
         with notes.timed("query"):
             embedded, scope, period = await together(
                 self._embedded(query, query_embedding, configs, users),
-                recall_scope(origin, collections, user=filter_user(users), store=self._store),
+                recall_scope(origin, scoped_collections(configs), user=filter_user(users), store=self._store),
                 read_period(query, configs.values(), reference_time=reference_time),
             )
         asked = replace(time, period=period)
-        requests = [
-            SearchRequest(
-                name, query, embedded.get(name, Embedded()).vector, users, config, scope.get(name), asked, episode, gist
-            )
-            for name, config in configs.items()
-        ]
+        requests = requests_for(
+            query, configs, embedded=embedded, users=users, scope=scope, time=asked, episode=episode, gist=gist
+        )
         return await search_memory(
             requests,
             SearchServices(self._store, self.reranker, self.config.request_max_retries, self.language),

@@ -8,6 +8,7 @@ It is a row of small parts, each in a module of `searching`, which all take and 
     period_words the period that words of the query name
     names        names that are everywhere, and the text that is embedded
     channels     the raw hits of each channel, and their fusion
+    reading      relations to go along, and objects by id, for what follows
     expand       neighbours in the graph (`bfs_depth`)
     spine        what was said before and after in the same session
     support      what related candidates lend each other
@@ -150,9 +151,7 @@ async def _recall_graph(
     What is not set up is still an error: no later search would do better.
     """
     try:
-        pools: Sequence[Pool] = await together(
-            *(_with_graph(request, pool, store=store) for request, pool in zip(requests, found, strict=True))
-        )
+        pools: Sequence[Pool] = await _recall_around(requests, found, store=store)
         trail = Trail()
         if any(request.config.pagerank for request in requests):
             pools, trail = await recall_associations(requests, pools, store=store)
@@ -165,14 +164,41 @@ async def _recall_graph(
         return found, Trail()
 
 
-async def _with_graph(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
-    if request.expands:
-        pool = await recall_neighbours(request, pool, store=store)
-    if request.config.spine and request.collection == EPISODE_COLLECTION:
-        pool = await recall_spine(request, pool, store=store)
-    if request.config.support:
-        pool = await recall_support(request, pool, store=store)
-    return pool
+async def _recall_around(
+    requests: Sequence[SearchRequest], found: Sequence[Pool], *, store: GraphStore
+) -> Sequence[Pool]:
+    """Return the pools with neighbours, or what was said around, and with support among candidates."""
+    near, said = await together(_recall_near(requests, found, store=store), _recall_said(requests, found, store=store))
+    # Episodes alone have a spine, and they alone have no neighbours.
+    pools = [
+        said[place] if request.collection == EPISODE_COLLECTION else near[place]
+        for place, request in enumerate(requests)
+    ]
+    return await together(
+        *(_recall_supported(request, pool, store=store) for request, pool in zip(requests, pools, strict=True))
+    )
+
+
+async def _recall_near(
+    requests: Sequence[SearchRequest], found: Sequence[Pool], *, store: GraphStore
+) -> Sequence[Pool]:
+    wanted = any(request.expands for request in requests)
+    return await recall_neighbours(requests, found, store=store) if wanted else found
+
+
+async def _recall_said(
+    requests: Sequence[SearchRequest], found: Sequence[Pool], *, store: GraphStore
+) -> Sequence[Pool]:
+    return [
+        await recall_spine(request, pool, store=store)
+        if request.config.spine and request.collection == EPISODE_COLLECTION
+        else pool
+        for request, pool in zip(requests, found, strict=True)
+    ]
+
+
+async def _recall_supported(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
+    return await recall_support(request, pool, store=store) if request.config.support else pool
 
 
 async def _resolved(request: SearchRequest, pool: Pool, services: SearchServices, *, notes: Notes) -> list[Hit]:
@@ -191,7 +217,8 @@ async def _resolved(request: SearchRequest, pool: Pool, services: SearchServices
             notes.problems.append(f"{request.collection} keeps the order it had before the reranker: {error.message}")
             hits = whole
     if request.collection == RELATION_COLLECTION:
-        hits = successors_first(hits[: max(RERANK_LIMIT, SUCCESSOR_FACTOR * config.top_k)])
+        varied = config.diversity.candidates if config.diversity else 0
+        hits = successors_first(hits[: max(RERANK_LIMIT, varied, SUCCESSOR_FACTOR * config.top_k)])
     hits = await recall_diverse(request, hits, store=services.store)
     if not config.rerank:
         hits = await _read_whole(request, hits, store=services.store)
@@ -227,8 +254,14 @@ async def _recall_ways(
     reached = [known[hit.found.uuid] for hits in results for hit in hits if known[hit.found.uuid].reached]
     if not reached:
         return ()
+    whole = {
+        hit.found.uuid: hit.found
+        for request, hits in zip(requests, results, strict=True)
+        for hit in hits
+        if request.config.output_fields is None
+    }
     try:
-        return await recall_paths(reached, known=known, trail=trail, user=requests[0].user, store=store)
+        return await recall_paths(reached, known=known, whole=whole, trail=trail, user=requests[0].user, store=store)
     except JiuwenMemoryError as error:
         notes.problems.append(f"The paths could not be read: {error}")
         return ()

@@ -14,10 +14,12 @@ from jiuwen_memory.foundation.store.graph.constants import (
     GRAPH_COLLECTIONS,
     RELATION_COLLECTION,
 )
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject
 from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, ne
 from jiuwen_memory.memory_core.config.graph import SearchConfig
+from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import time_fields
+from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate
 from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime
+from jiuwen_memory.memory_core.graph.graph_memory.searching.vectors import Embedded
 
 POOL = 100
 """Hits each channel brings at least: shorter lists turn a threshold on ranks into 'must be in two lists'."""
@@ -45,7 +47,7 @@ class SearchStrategy:
         for collection in GRAPH_COLLECTIONS:
             config = self.config(collection)
             highest = config.rank_config.highest(collection)
-            if config.threshold > highest and not config.rerank:
+            if config.threshold > highest:
                 warnings.warn(
                     f"Search strategy {name!r}: no result of {collection} can reach min_score={config.threshold:g}; "
                     f"{type(config.rank_config).__name__} scores from 0 to {highest:.3g}.",
@@ -73,8 +75,8 @@ def strategy_named(name: str, strategies: Mapping[str, SearchStrategy]) -> Searc
 class SearchRequest:
     """What is looked for in one collection, and for whom.
 
-    `scope` says where it must have been learnt, `time` what time is asked about. `episode` and `gist` tell which of the
-    two the episodes may be.
+    `scope` says where it must have been learnt, `told` the same of facts that lie on the way, `time` what time is asked
+    about. `episode` and `gist` tell which of the two the episodes may be.
     """
 
     collection: str
@@ -83,6 +85,7 @@ class SearchRequest:
     users: tuple[str, ...]
     config: SearchConfig
     scope: QueryExpr | None = None
+    told: QueryExpr | None = None
     time: AskedTime = field(default_factory=AskedTime)
     episode: bool = True
     gist: bool = False
@@ -95,15 +98,25 @@ class SearchRequest:
     @property
     def standing(self) -> QueryExpr | None:
         """What a result and all on the way to it must fulfil: among relations facts, unless a kind is named."""
-        given = self.config.filter_expr
         conditions = [] if self.scope is None else [self.scope]
-        if self.collection == RELATION_COLLECTION and not (given and "kind" in given.fields()):
+        if self.facts_alone:
             conditions.append(eq("kind", "fact"))
         if self.collection == EPISODE_COLLECTION and not (self.episode and self.gist):
             conditions.append(eq("obj_type", GIST) if self.gist else ne("obj_type", GIST))
         if self.collection == RELATION_COLLECTION:
             conditions += self.time.conditions()
         return chain_filters(*conditions) if conditions else None
+
+    @property
+    def facts_alone(self) -> bool:
+        """Relations are asked for, and of no kind in particular: then links of ours are no results."""
+        given = self.config.filter_expr
+        return self.collection == RELATION_COLLECTION and not (given and "kind" in given.fields())
+
+    @property
+    def narrows(self) -> bool:
+        """More is asked of a result than that it is the user's, and a fact if it is a relation."""
+        return self.scope is not None or bool(self._wanted) or bool(self.time.conditions())
 
     @property
     def conditions(self) -> QueryExpr | None:
@@ -134,11 +147,9 @@ class SearchRequest:
         """Neighbours in the graph are wanted, in a collection that has any."""
         return self.config.bfs_depth > 0 and self.collection != EPISODE_COLLECTION
 
-    def fits(self, found: BaseGraphObject) -> bool:
-        """Tell whether an object that fulfils `standing` is among what is wanted."""
-        wanted = self._wanted
-        row = found.to_row() if wanted else {}
-        return all(each.matches(row) for each in wanted)
+    def fits(self, candidate: Candidate) -> bool:
+        """Tell whether a candidate that fulfils `standing` is among what is wanted; all that a channel found is."""
+        return bool(candidate.channels) or all(candidate.found.fulfils(each) for each in self._wanted)
 
     def working_fields(self) -> list[str]:
         """Return the columns that ranking and signals look at; results are read whole in the end."""
@@ -147,23 +158,31 @@ class SearchRequest:
     def _needed(self) -> Iterator[str]:
         config = self.config
         if self.collection == RELATION_COLLECTION:
-            yield from ("valid_since", "valid_until", "superseded_by")
+            yield "superseded_by"
             yield from self.time.fields()
+            if config.pagerank:
+                yield "episodes"
+        if config.recency or config.closeness:
+            yield from time_fields(self.collection)
+        if self.time.period is not None and config.period == "boost":
+            yield from self.time.period.fields(self.collection)
         if self.collection == EPISODE_COLLECTION:
-            yield from ("session_id", "valid_since", "part", "speakers")
-            if config.support or config.pagerank:
-                yield "entities"
-        else:
-            if config.mentions:
-                yield "mention_count"
-            if config.recency:
-                yield "last_mentioned_at"
-        if self.collection == RELATION_COLLECTION and config.pagerank:
-            yield "episodes"
+            yield from self._needed_of_episodes()
+        elif config.mentions:
+            yield "mention_count"
+        if self.expands:
+            yield from sorted(name for each in self._wanted for name in each.fields())
+
+    def _needed_of_episodes(self) -> Iterator[str]:
+        config = self.config
+        if config.spine or config.support:
+            yield from ("session_id", "valid_since", "part")
+        if config.support or config.pagerank:
+            yield "entities"
+        if config.speaker:
+            yield "speakers"
         if config.questions:
             yield "content"
-        if self.expands and config.filter_expr:
-            yield from sorted(config.filter_expr.fields())
 
     def result_fields(self) -> list[str] | None:
         """Return the columns of the results: those asked for and what their order needs; None is all but vectors."""
@@ -175,5 +194,40 @@ class SearchRequest:
         if self.config.rerank:
             needed.append("content")
         if self.config.order == "time":
-            needed.append("valid_since" if self.collection != ENTITY_COLLECTION else "last_mentioned_at")
+            needed += time_fields(self.collection)
         return list(dict.fromkeys([*self.config.output_fields, *needed]))
+
+
+def scoped_collections(configs: Mapping[str, SearchConfig]) -> list[str]:
+    """Return the collections of which it counts where something was learnt: those searched, and facts on the way."""
+    goes_along = any(config.bfs_depth or config.support or config.pagerank for config in configs.values())
+    return list(dict.fromkeys([*configs, *([RELATION_COLLECTION] if goes_along else [])]))
+
+
+def requests_for(
+    text: str,
+    configs: Mapping[str, SearchConfig],
+    *,
+    embedded: Mapping[str, Embedded],
+    users: tuple[str, ...],
+    scope: Mapping[str, QueryExpr],
+    time: AskedTime,
+    episode: bool,
+    gist: bool,
+) -> list[SearchRequest]:
+    """Return the request to each collection."""
+    return [
+        SearchRequest(
+            collection=name,
+            text=text,
+            vector=embedded[name].vector if name in embedded else None,
+            users=users,
+            config=config,
+            scope=scope.get(name),
+            told=scope.get(RELATION_COLLECTION),
+            time=time,
+            episode=episode,
+            gist=gist,
+        )
+        for name, config in configs.items()
+    ]

@@ -25,14 +25,11 @@ async def recall_pool(request: SearchRequest, *, store: GraphStore) -> Pool:
     )
     found = {hit.found.uuid: hit.found for hits in routes.values() for hit in hits}
     places: dict[str, dict[Channel, ChannelHit]] = {uuid: {} for uuid in found}
-    scores: Routes = {
-        channel: [(hit.found.uuid, rank.normalised(channel, hit.score, metric)) for hit in hits]
-        for channel, hits in routes.items()
-    }
+    scores: Routes = {channel: [(hit.found.uuid, hit.score) for hit in hits] for channel, hits in routes.items()}
     for channel, hits in routes.items():
         for number, hit in enumerate(hits, start=1):
             places[hit.found.uuid][channel] = ChannelHit(number, hit.score)
     return {
         uuid: Candidate(found[uuid], score, fused=score, channels=places[uuid])
-        for uuid, score in rank.fuse(scores, collection=request.collection)
+        for uuid, score in rank.fuse_own(scores, collection=request.collection, metric=metric)
     }

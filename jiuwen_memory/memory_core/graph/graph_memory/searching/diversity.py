@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from operator import mul
 
+from jiuwen_memory.foundation.concurrency import off_loop
 from jiuwen_memory.foundation.store.graph.base import GraphStore, Hit
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.config.graph import DiversityConfig
@@ -32,8 +33,9 @@ async def recall_diverse(request: SearchRequest, hits: Sequence[Hit], *, store: 
         output_fields=["content_embedding"],
     )
     known = {each.uuid: each.content_embedding for each in rows}
-    vectors = [_unit(known.get(hit.found.uuid)) for hit in best]
-    chosen = resolve_diverse([hit.score for hit in best], vectors, config=config, count=top_k)
+    scores, vectors = [hit.score for hit in best], [known.get(hit.found.uuid) for hit in best]
+    # A tenth of a second for 200 long vectors: too long for an event loop.
+    chosen = await off_loop(None, resolve_diverse, scores, vectors, config=config, count=top_k)
     return [best[place] for place in sorted(chosen)]
 
 
@@ -44,8 +46,9 @@ def resolve_diverse(scores: Sequence[float], vectors: Vectors, *, config: Divers
     Goldstein, 1998). Relevance is the score between the candidates' lowest, 0, and highest, 1.
 
     Args:
-        vectors: of length one, or None where there is none: such a candidate is like no other.
+        vectors: None where there is none: such a candidate is like no other.
     """
+    units = [_unit(vector) for vector in vectors]
     low, span = min(scores), (max(scores) - min(scores)) or 1.0
     relevance = [(score - low) / span for score in scores]
     likeness = [0.0] * len(scores)
@@ -56,7 +59,7 @@ def resolve_diverse(scores: Sequence[float], vectors: Vectors, *, config: Divers
         del left[best]
         chosen.append(best)
         for place in left:
-            likeness[place] = max(likeness[place], _cosine(vectors[best], vectors[place]))
+            likeness[place] = max(likeness[place], _product(units[best], units[place]))
     return chosen
 
 
@@ -65,5 +68,5 @@ def _unit(vector: Sequence[float] | None) -> list[float] | None:
     return [value / length for value in vector] if vector and length else None
 
 
-def _cosine(one: Sequence[float] | None, other: Sequence[float] | None) -> float:
+def _product(one: Sequence[float] | None, other: Sequence[float] | None) -> float:
     return 0.0 if one is None or other is None else sum(map(mul, one, other))

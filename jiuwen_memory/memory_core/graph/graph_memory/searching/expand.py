@@ -1,4 +1,4 @@
-"""Expansion along the graph: what the good hits are linked to, one query a hop. Reads the store."""
+"""Expansion along the graph: what the good hits are linked to, a hop at a time. Reads the store."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, eq, in_list
+from jiuwen_memory.foundation.store.query import eq, in_list
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, as_pool, ranked
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import EDGE_LIMIT, recall_links, recall_listed
 
 SEED_LIMIT: Final = 20
 FRONTIER_LIMIT: Final = 100
-EDGE_LIMIT: Final = 500
 
 
 @dataclass(frozen=True)
@@ -29,50 +30,104 @@ class Nomination:
     reached: Reached
 
 
+@dataclass(frozen=True)
+class _Expansion:
+    """How far the expansion of one collection has come: all candidates, and those from which the next hop starts."""
+
+    request: SearchRequest
+    seen: Mapping[str, Candidate]
+    frontier: Sequence[Candidate]
+    reached: frozenset[str]
+
+    @property
+    def ends(self) -> dict[str, Candidate]:
+        """The entities from which the next hop starts, each with the best candidate that it stands for."""
+        ends: dict[str, Candidate] = {}
+        for each in self.frontier:
+            for end in _entities_of(each.found):
+                if end not in ends or each.score > ends[end].score:
+                    ends[end] = each
+        return ends
+
+    @property
+    def facts(self) -> dict[str, Candidate]:
+        """The facts from which links to other facts start."""
+        return {each.uuid: each for each in self.frontier if self.request.collection == RELATION_COLLECTION}
+
+
 @traced
-async def recall_neighbours(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
-    """Return the pool with what is linked to its good hits, `bfs_k` per hop, as far as it fulfils the filter.
+async def recall_neighbours(
+    requests: Sequence[SearchRequest], pools: Sequence[Pool], *, store: GraphStore
+) -> list[Pool]:
+    """Return the pools with what is linked to their good hits, `bfs_k` per hop, as far as it fulfils the filter.
 
     A neighbour scores the higher of its own score for the query and the share of its origin's score that the kind of
-    link hands on: half of it along facts.
+    link hands on: half of it along facts. One query reads the links of a hop, those of all collections.
     """
-    config = request.config
-    floor = max(config.threshold, config.seed_floor)
-    seen = dict(pool)
-    frontier = [each for each in ranked(pool)[:SEED_LIMIT] if each.score >= floor]
-    reached = {each.uuid for each in frontier}
-    for _ in range(config.bfs_depth):
-        nominated = await _recall_nominations(request, frontier, store=store)
-        ordered = _most_promising(request, [each for each in nominated if each.uuid not in reached], seen)
-        missing = [each.uuid for each in ordered if each.uuid not in seen]
-        newcomers = {each.uuid: Candidate(each, 0.0) for each in await _read(request, missing, store=store)}
-        passing = await _similar_enough(request, ordered, seen | newcomers, store=store)
-        frontier = _admitted(request, passing, seen | newcomers)
-        seen |= as_pool(frontier)
-        reached |= {each.uuid for each in frontier}
-        if not frontier:
+    expansions = [_begun(request, pool) for request, pool in zip(requests, pools, strict=True)]
+    for hop in range(max(each.request.config.bfs_depth for each in expansions)):
+        going = {place: each for place, each in enumerate(expansions) if _goes_on(each, hop)}
+        if not going:
             break
-    return as_pool(ranked(each for each in seen.values() if request.fits(each.found)))
+        links = await _recall_touching(list(going.values()), store=store)
+        grown = await together(*(_grown(each, links, store=store) for each in going.values()))
+        for place, each in zip(going, grown, strict=True):
+            expansions[place] = each
+    return [
+        as_pool(ranked(one for one in each.seen.values() if each.request.fits(one))) if each.request.expands else pool
+        for each, pool in zip(expansions, pools, strict=True)
+    ]
 
 
-async def _recall_nominations(
-    request: SearchRequest, frontier: Sequence[Candidate], *, store: GraphStore
-) -> list[Nomination]:
+def _begun(request: SearchRequest, pool: Pool) -> _Expansion:
+    floor = max(request.config.threshold, request.config.seed_floor)
+    frontier = [each for each in ranked(pool)[:SEED_LIMIT] if each.score >= floor] if request.expands else []
+    return _Expansion(request, pool, frontier, frozenset(each.uuid for each in frontier))
+
+
+def _goes_on(each: _Expansion, hop: int) -> bool:
+    return hop < each.request.config.bfs_depth and bool(each.ends or each.facts)
+
+
+async def _grown(each: _Expansion, links: Sequence[Relation], *, store: GraphStore) -> _Expansion:
+    """Return the expansion after one hop."""
+    request, seen = each.request, each.seen
+    nominated = [one for one in _nominations(each, links) if one.uuid not in each.reached]
+    ordered = _most_promising(request, nominated, seen)
+    missing = [one.uuid for one in ordered if one.uuid not in seen]
+    # Facts alone among relations; a filter of the caller's is looked at afterwards, for who fails it may lead further.
+    newcomers = await recall_listed(request, missing, expr=request.standing, store=store)
+    known = {**seen, **{one.uuid: Candidate(one, 0.0) for one in newcomers}}
+    passing = await _similar_enough(request, ordered, known, store=store)
+    frontier = _admitted(request, passing, known)
+    joined = {**seen, **as_pool(frontier)}
+    return _Expansion(request, joined, frontier, each.reached | {one.uuid for one in frontier})
+
+
+async def _recall_touching(expansions: Sequence[_Expansion], *, store: GraphStore) -> list[Relation]:
+    """Return the links at what the next hop starts from."""
+    parts = [
+        eq("ends", kind) & (in_list("lhs", ids) | in_list("rhs", ids))
+        for kind, ids in (
+            ("entity", dict.fromkeys(end for each in expansions for end in each.ends)),
+            ("relation", dict.fromkeys(fact for each in expansions for fact in each.facts)),
+        )
+        if ids
+    ]
+    touching = parts[0] if len(parts) == 1 else parts[0] | parts[1]
+    # Where something was learnt, and when, is the same for all collections of a search.
+    return await recall_links(expansions[0].request, touching, store=store, limit=EDGE_LIMIT * len(expansions))
+
+
+def _nominations(expansion: _Expansion, links: Sequence[Relation]) -> list[Nomination]:
     """Return what one hop reaches, each neighbour once, over the link that hands it the most."""
-    ends = _ends(frontier)
-    facts = {each.uuid: each for each in frontier if request.collection == RELATION_COLLECTION}
-    condition = _touching(list(ends), list(facts))
-    if condition is None:
-        return []
-    edges = await store.query(
-        RELATION_COLLECTION, user=request.user, expr=condition, limit=EDGE_LIMIT, output_fields=["lhs", "rhs"]
-    )
+    request, ends, facts = expansion.request, expansion.ends, expansion.facts
     best: dict[str, Nomination] = {}
-    for edge in edges:
-        prior = request.config.kind_priors.get(edge.kind, 0.0) if isinstance(edge, Relation) else 0.0
-        if not isinstance(edge, Relation) or not prior:
+    for link in links:
+        prior = request.config.kind_priors.get(link.kind, 0.0)
+        if not prior:
             continue
-        for uuid, origin, reached in _steps(request, edge, ends=ends, facts=facts):
+        for uuid, origin, reached in _steps(request, link, ends=ends, facts=facts):
             inherited = prior * origin.score
             if uuid not in best or inherited > best[uuid].inherited:
                 best[uuid] = Nomination(uuid, inherited, reached)
@@ -84,38 +139,16 @@ def _steps(
 ) -> list[tuple[str, Candidate, Reached]]:
     """Return the neighbours that an edge leads to: (id, best origin, step)."""
     steps: list[tuple[str, Candidate, Reached]] = []
+    is_entity = request.collection == ENTITY_COLLECTION
     for end, other, forward in ((edge.lhs, edge.rhs, True), (edge.rhs, edge.lhs, False)):
         if edge.ends == "relation" and end in facts:
             origin = facts[end]
             steps.append((other, origin, Reached(origin.uuid, edge.kind, forward, relation=edge.uuid)))
-        elif edge.ends == "entity" and end in ends:
+        elif edge.ends == "entity" and end in ends and (is_entity or edge.kind == "fact" or not request.facts_alone):
             origin = ends[end]
-            is_entity = request.collection == ENTITY_COLLECTION
             step = Reached(origin.uuid, edge.kind, forward, relation=edge.uuid, via="" if is_entity else end)
             steps.append((other if is_entity else edge.uuid, origin, step))
     return steps
-
-
-def _touching(entities: Sequence[str], facts: Sequence[str]) -> QueryExpr | None:
-    """Return the condition that a relation has one of these at an end, or None for nothing to ask."""
-    parts = [
-        eq("ends", kind) & (in_list("lhs", ids) | in_list("rhs", ids))
-        for kind, ids in (("entity", entities), ("relation", facts))
-        if ids
-    ]
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else parts[0] | parts[1]
-
-
-def _ends(frontier: Sequence[Candidate]) -> dict[str, Candidate]:
-    """Return the entities from which a hop starts, each with the best candidate that it stands for."""
-    ends: dict[str, Candidate] = {}
-    for each in frontier:
-        for end in _entities_of(each.found):
-            if end not in ends or each.score > ends[end].score:
-                ends[end] = each
-    return ends
 
 
 def _entities_of(found: BaseGraphObject) -> tuple[str, ...]:
@@ -131,7 +164,7 @@ def _most_promising(
 ) -> list[Nomination]:
     """Return the neighbours worth a look, best first: more than are wanted where some may be turned away."""
     config = request.config
-    may_fail = config.semantic_margin is not None or config.kind_quota or config.filter_expr
+    may_fail = config.semantic_margin is not None or config.kind_quota or request.narrows
     limit = config.prefilter if may_fail else config.bfs_k
     return sorted(nominated, key=lambda each: -_worth(each, seen))[: min(limit, FRONTIER_LIMIT)]
 
@@ -191,7 +224,7 @@ def _admitted(
         per_kind[each.reached.kind] += 1
         before = known[each.uuid]
         chosen.append(_with_inheritance(before, each))
-        fitting += request.fits(before.found)
+        fitting += request.fits(before)
     return chosen
 
 
@@ -201,16 +234,3 @@ def _with_inheritance(before: Candidate, nomination: Nomination) -> Candidate:
         return before
     raised = replace(before.raised("expansion", gained), reached=nomination.reached)
     return raised if before.channels else replace(raised, admitted="expansion")
-
-
-async def _read(request: SearchRequest, ids: Sequence[str], *, store: GraphStore) -> list[BaseGraphObject]:
-    """Return objects by id, facts alone among relations; a filter of the caller's is looked at afterwards."""
-    if not ids:
-        return []
-    return await store.query(
-        request.collection,
-        user=request.user,
-        ids=ids,
-        expr=request.standing,
-        output_fields=request.working_fields(),
-    )

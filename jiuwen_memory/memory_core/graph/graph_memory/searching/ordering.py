@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jiuwen_memory.foundation.store.graph.base import Hit
+from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
 from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime
 
@@ -29,9 +30,12 @@ def successors_first(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def current_first(hits: Sequence[Hit], time: AskedTime) -> list[Hit]:
-    """Put facts that hold at the moment asked about before those that do not, or may not have begun."""
+    """Put facts that hold at the moment asked about before those that do not, or may not have begun, each by score."""
     moment = time.present
-    return sorted(hits, key=lambda hit: not (time.is_current(hit.found, moment) and time.is_certain(hit.found)))
+    return sorted(
+        hits,
+        key=lambda hit: (not (time.is_current(hit.found, moment) and time.is_certain(hit.found)), -hit.score),
+    )
 
 
 def by_time(hits: Sequence[Hit]) -> list[Hit]:
@@ -46,3 +50,12 @@ def time_of(found: BaseGraphObject) -> int:
     if isinstance(found, Entity | Relation) and found.last_mentioned_at is not None:
         return found.last_mentioned_at
     return found.created_at
+
+
+def time_fields(collection: str) -> tuple[str, ...]:
+    """Return the columns that `time_of` looks at, beside `created_at`, which every object has."""
+    return {
+        ENTITY_COLLECTION: ("last_mentioned_at",),
+        RELATION_COLLECTION: ("valid_since", "last_mentioned_at"),
+        EPISODE_COLLECTION: ("valid_since",),
+    }[collection]

@@ -16,15 +16,15 @@ from jiuwen_memory.foundation.concurrency import off_loop, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, eq, in_list
+from jiuwen_memory.foundation.store.query import eq, in_list
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, Trail, as_pool, ranked
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_links, recall_listed
 
 SEED_LIMIT: Final = 20
 HOPS: Final = 2
 FRONTIER_LIMIT: Final = 100
-EDGE_LIMIT: Final = 500
 EPISODES_PER_FACT: Final = 5
 ADMITTED: Final = 50
 """Newcomers per collection: the nodes on which the walk is found most often."""
@@ -61,7 +61,7 @@ async def recall_associations(
     seeds = _seeds(requests, pools)
     if not seeds:
         return list(pools), Trail()
-    around = await _recall_neighbourhood(requests[0].user, seeds, store=store)
+    around = await _recall_neighbourhood(requests[0], seeds, store=store)
     damping = max(request.config.pagerank_damping for request in requests if request.config.pagerank)
     visits = await off_loop(None, _walk, around, {each.uuid: each.score for each in seeds}, damping=damping)
     walked = await together(
@@ -80,7 +80,10 @@ def _seeds(requests: Sequence[SearchRequest], pools: Sequence[Pool]) -> list[Can
     ]
 
 
-async def _recall_neighbourhood(user: QueryExpr, seeds: Sequence[Candidate], *, store: GraphStore) -> Neighbourhood:
+async def _recall_neighbourhood(
+    request: SearchRequest, seeds: Sequence[Candidate], *, store: GraphStore
+) -> Neighbourhood:
+    """Return what lies within two hops; where and when it was learnt is asked alike by all requests of a search."""
     around = Neighbourhood({each.uuid: each.found.collection for each in seeds})
     frontier: dict[str, None] = {}
     for each in seeds:
@@ -93,16 +96,9 @@ async def _recall_neighbourhood(user: QueryExpr, seeds: Sequence[Candidate], *, 
         if not ends:
             break
         visited |= set(ends)
-        rows = await store.query(
-            RELATION_COLLECTION,
-            user=user,
-            expr=eq("ends", "entity") & eq("kind", "fact") & (in_list("lhs", ends) | in_list("rhs", ends)),
-            limit=EDGE_LIMIT,
-            output_fields=["lhs", "rhs", "episodes"],
-        )
-        frontier = dict.fromkeys(
-            end for each in rows if isinstance(each, Relation) for end in _join_fact(around, each) if end not in visited
-        )
+        touching = eq("ends", "entity") & eq("kind", "fact") & (in_list("lhs", ends) | in_list("rhs", ends))
+        facts = await recall_links(request, touching, store=store, fields=["episodes"])
+        frontier = dict.fromkeys(end for each in facts for end in _join_fact(around, each) if end not in visited)
     return around
 
 
@@ -153,8 +149,8 @@ def _walk(around: Neighbourhood, starts: Mapping[str, float], *, damping: float)
     nodes = sorted(set(around.kinds) | set(starts) | {end for edge in around.edges for end in edge})
     graph = rustworkx.PyDiGraph(multigraph=False)
     places = dict(zip(nodes, graph.add_nodes_from(nodes), strict=True))
-    for one, other in sorted(around.edges):
-        graph.add_edges_from([(places[one], places[other], 1.0), (places[other], places[one], 1.0)])
+    ends = [(places[one], places[other]) for one, other in sorted(around.edges)]
+    graph.add_edges_from([edge for one, other in ends for edge in ((one, other, 1.0), (other, one, 1.0))])
     start = {places[uuid]: score for uuid, score in starts.items() if score > 0}
     try:
         visits = rustworkx.pagerank(graph, alpha=damping, weight_fn=float, personalization=start)
@@ -182,20 +178,8 @@ async def _visited(
         return pool
     strange = sorted((uuid for uuid in here if uuid not in pool), key=lambda uuid: -here[uuid])[:ADMITTED]
     joined = dict(pool)
-    for each in await _read(request, strange, store=store):
+    for each in await recall_listed(request, strange, expr=request.conditions, store=store):
         joined[each.uuid] = Candidate(each, 0.0, admitted="pagerank", reached=around.reached.get(each.uuid))
     weight = request.config.pagerank * request.highest
     walked = {uuid: each.raised("pagerank", weight * here.get(uuid, 0.0) / most) for uuid, each in joined.items()}
     return as_pool(ranked(walked))
-
-
-async def _read(request: SearchRequest, ids: Sequence[str], *, store: GraphStore) -> list[BaseGraphObject]:
-    if not ids:
-        return []
-    return await store.query(
-        request.collection,
-        user=request.user,
-        ids=ids,
-        expr=request.conditions,
-        output_fields=request.working_fields(),
-    )

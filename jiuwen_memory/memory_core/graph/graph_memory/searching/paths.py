@@ -29,6 +29,7 @@ async def recall_paths(
     results: Sequence[Candidate],
     *,
     known: Mapping[str, Candidate],
+    whole: Mapping[str, BaseGraphObject],
     trail: Trail,
     user: QueryExpr,
     store: GraphStore,
@@ -36,15 +37,15 @@ async def recall_paths(
     """Return for each result that was reached through the graph the way to it, from the hit where it began.
 
     `known` holds every candidate of the search by id, `trail` what lies between them, so that a way can be followed
-    back.
+    back; `whole` are those that have been read with their texts.
     """
     steps = {**trail.reached, **{uuid: each.reached for uuid, each in known.items()}}
     ways = [way for way in (_way(each.uuid, steps) for each in results) if len(way) > 1]
     if not ways:
         return ()
     kinds = {**trail.kinds, **{uuid: each.found.collection for uuid, each in known.items()}}
-    objects = {uuid: each.found for uuid, each in known.items()}
-    objects |= await _recall_named(ways, kinds, objects, user=user, store=store)
+    objects = {**{uuid: each.found for uuid, each in known.items()}, **whole}
+    objects |= await _recall_named(ways, kinds, objects, whole=whole, user=user, store=store)
     paths = [_path(way, objects) for way in ways]
     return tuple(dict.fromkeys(path for path in paths if path is not None))
 
@@ -68,17 +69,20 @@ async def _recall_named(
     kinds: Mapping[str, str],
     objects: Mapping[str, BaseGraphObject],
     *,
+    whole: Mapping[str, BaseGraphObject],
     user: QueryExpr,
     store: GraphStore,
 ) -> dict[str, BaseGraphObject]:
     """Read what paths name: facts and texts along the ways first, then the entities, those at the ends of facts too."""
 
     async def read(collection: str, ids: Iterable[str], field: str) -> dict[str, BaseGraphObject]:
-        wanted = list(dict.fromkeys(ids))
-        if not wanted:
-            return {}
-        rows = await store.query(collection, user=user, ids=wanted, output_fields=[field])
-        return {each.uuid: each for each in rows}
+        wanted = dict.fromkeys(ids)
+        missing = [uuid for uuid in wanted if uuid not in whole]
+        there = {uuid: whole[uuid] for uuid in wanted if uuid in whole}
+        if not missing:
+            return there
+        rows = await store.query(collection, user=user, ids=missing, output_fields=[field])
+        return there | {each.uuid: each for each in rows}
 
     passed = dict.fromkeys(uuid for way in ways for uuid, _ in way)
     gone_along = [reached.relation for way in ways for _, reached in way if reached and reached.relation]

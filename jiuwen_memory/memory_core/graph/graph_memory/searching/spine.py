@@ -127,12 +127,12 @@ async def _recall_links(request: SearchRequest, ids: Sequence[str], *, store: Gr
 
 
 def _lines(following: Mapping[str, str], known: Mapping[str, Episode]) -> list[list[str]]:
-    starts = [uuid for uuid in following if uuid not in set(following.values())]
+    later = set(following.values())
     lines = []
-    for start in starts:
-        line, at = [start], following.get(start)
+    for start in (uuid for uuid in following if uuid not in later):
+        line, at = {start: None}, following.get(start)
         while at is not None and at not in line:
-            line.append(at)
+            line[at] = None
             at = following.get(at)
         lines.append([uuid for uuid in line if uuid in known])
     return lines

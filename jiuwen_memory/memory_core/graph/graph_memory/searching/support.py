@@ -15,10 +15,10 @@ from jiuwen_memory.foundation.store.query import eq, in_list
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, as_pool, ranked
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_links
 
 SUPPORTED: Final = 50
 """Candidates that support each other: the best ones."""
-EDGE_LIMIT: Final = 500
 
 Edges = Mapping[tuple[str, str], float]
 """Pairs of candidates with the prior of what links them, each pair once."""
@@ -40,14 +40,15 @@ async def recall_support(request: SearchRequest, pool: Pool, *, store: GraphStor
     for (one, other), prior in edges.items():
         neighbours[one].append((other, prior))
         neighbours[other].append((one, prior))
-    scores = {each.uuid: each.score / request.highest for each in best}
+    highest = request.highest
+    scores = {each.uuid: each.score / highest for each in best}
     start = dict(scores)
     for _ in range(config.support_rounds):
         scores = {
             uuid: start[uuid] + config.support * min(_support(neighbours[uuid], scores), config.support_cap)
             for uuid in scores
         }
-    raised = {uuid: pool[uuid].raised("support", (scores[uuid] - start[uuid]) * request.highest) for uuid in scores}
+    raised = {uuid: pool[uuid].raised("support", (scores[uuid] - start[uuid]) * highest) for uuid in scores}
     return as_pool(ranked({**pool, **raised}))
 
 
@@ -76,16 +77,10 @@ async def _recall_facts(request: SearchRequest, best: Sequence[Candidate], *, st
     ids = [each.uuid for each in best]
     if len(ids) < 2:
         return {}
-    rows = await store.query(
-        RELATION_COLLECTION,
-        user=request.user,
-        expr=eq("ends", "entity") & in_list("lhs", ids) & in_list("rhs", ids),
-        limit=EDGE_LIMIT,
-        output_fields=["lhs", "rhs"],
-    )
+    between = eq("ends", "entity") & in_list("lhs", ids) & in_list("rhs", ids)
     edges: dict[tuple[str, str], float] = {}
-    for each in rows:
-        if isinstance(each, Relation) and each.lhs != each.rhs:
+    for each in await recall_links(request, between, store=store):
+        if each.lhs != each.rhs:
             pair = (min(each.lhs, each.rhs), max(each.lhs, each.rhs))
             edges[pair] = max(edges.get(pair, 0.0), request.config.kind_priors.get(each.kind, 0.0))
     return {pair: prior for pair, prior in edges.items() if prior}

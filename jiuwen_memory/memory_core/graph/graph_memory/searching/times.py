@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Episode, Relation, now
 from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, gt, gte, lte
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime
+
+_ENDS: Final[Mapping[str, tuple[str, str]]] = {
+    RELATION_COLLECTION: ("valid_since", "valid_until"),
+    EPISODE_COLLECTION: ("valid_since", "valid_since"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,15 +35,16 @@ class Period:
 
     def condition(self, collection: str) -> QueryExpr | None:
         """Return what a row of the period fulfils: an episode said in it, a fact that may hold during it."""
-        begins, ends = {
-            RELATION_COLLECTION: ("valid_since", "valid_until"),
-            EPISODE_COLLECTION: ("valid_since", "valid_since"),
-        }.get(collection, ("", ""))
-        if not begins:
+        if collection not in _ENDS:
             return None
+        begins, ends = _ENDS[collection]
         parts = [lte(begins, self.until.seconds) if self.until else None]
         parts.append(gte(ends, self.since.seconds) if self.since else None)
         return chain_filters(*parts)
+
+    def fields(self, collection: str) -> tuple[str, ...]:
+        """Return the columns that `closeness` looks at, beside those of every fact that is searched."""
+        return _ENDS.get(collection, ())
 
     def closeness(self, found: BaseGraphObject) -> float:
         """Tell how well an object belongs: 1 if it was said, began or ended then, 0.5 if it went on, 0 otherwise."""
@@ -95,8 +102,10 @@ class AskedTime:
         return parts
 
     def fields(self) -> list[str]:
-        """Return the columns of a relation that are looked at beside its period."""
-        wanted = ["first_mentioned_at", "expired_at"] if self.as_of is not None else []
+        """Return the columns of a relation that `seen`, `admits` and `is_certain` look at."""
+        wanted: list[str] = []
+        if self.as_of is not None:
+            wanted += ["valid_since", "valid_until", "superseded_by", "first_mentioned_at", "expired_at"]
         if self.known_at is not None:
             wanted += ["expired_at", "stated_until", "stated_offset", "stated_precision"]
         return list(dict.fromkeys(wanted))
