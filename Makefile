@@ -31,7 +31,7 @@ $(BIN)/python:
 
 $(VENV)/.installed: $(BIN)/python $(LISTS)
 	@echo 'Installing into $(VENV), which takes a minute or two the first time'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,examples]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,cli,examples]'
 	@touch $@
 
 # A superset of the above, so that one install serves both.

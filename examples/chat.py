@@ -3,7 +3,7 @@
     python examples/chat.py [NAME]
 
 Before each answer it recalls what it knows about you, afterwards it remembers what was said. The model is the endpoint
-that OPENAI_BASE_URL and OPENAI_API_KEY name (JIUWEN_MEMORY_MODEL names the model); the embeddings are made in this
+that OPENAI_BASE_URL and OPENAI_API_KEY name (OPENAI_MODEL names the model); the embeddings are made in this
 process. The memory stays in ./chat_memory.db. An empty line ends.
 """
 
@@ -37,7 +37,7 @@ A chat needs a model. Name an endpoint with OpenAI's protocol, and what it asks 
 
   export OPENAI_API_KEY=...                          # OpenAI itself needs only this
   export OPENAI_BASE_URL=http://localhost:11434/v1   # another endpoint, here a local one
-  export JIUWEN_MEMORY_MODEL=...                     # the model's name there
+  export OPENAI_MODEL=...                              # the model's name there
 """
 PERSONA = "You are a friendly assistant with a memory. Answer briefly. Use what you remember where it helps."
 EARLIER = 6

@@ -2,7 +2,7 @@
 
     python examples/chinese.py
 
-With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model (JIUWEN_MEMORY_MODEL names it); without, replies
+With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model (OPENAI_MODEL names it); without, replies
 written for this conversation stand in for it. The embeddings come from a small encoder in this process that knows both
 languages.
 """

@@ -1,24 +1,28 @@
 """A LangGraph agent that remembers from one conversation to the next: recall, answer, remember.
 
-    pip install "jiuwen-graph-memory[langchain,local]"
+    pip install '.[langchain,local]'
     python examples/langgraph_agent.py
 
 Two conversations follow each other in separate threads of the graph; the second one knows what the first one said. With
-OPENAI_API_KEY (and OPENAI_BASE_URL) set and langchain-openai installed, a real model answers; otherwise a scripted one.
+OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model (OPENAI_MODEL names it); without, a scripted one
+answers. The memory stays in ./langgraph_memory.db, so a second run knows it all from the start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
+from pydantic import SecretStr
 
 from jiuwen_memory import AddMemStrategy, EpisodeType, GraphConfig, GraphMemory, LocalEmbedding
+from jiuwen_memory.errors import JiuwenMemoryError
 from jiuwen_memory.integrations.langchain import GraphMemoryRetriever
 from jiuwen_memory.testing import FakeLLM
 
@@ -79,12 +83,15 @@ def agent(memory: GraphMemory, chat: BaseChatModel) -> Any:
 
 def models() -> tuple[BaseChatModel, Any]:
     """Return the model that answers, and the one that reads for the memory."""
-    if os.environ.get("OPENAI_API_KEY"):
+    key, address = os.environ.get("OPENAI_API_KEY"), os.environ.get("OPENAI_BASE_URL")
+    if key or address:
         from langchain_openai import ChatOpenAI
 
-        chat = ChatOpenAI(model=os.environ.get("JIUWEN_MEMORY_MODEL", "gpt-4o-mini"))
+        # A local endpoint seldom wants a key; LangChain always does.
+        name = os.environ.get("OPENAI_MODEL") or "gpt-4.1-mini"
+        chat = ChatOpenAI(model=name, base_url=address or None, api_key=SecretStr(key or "none"))
         return chat, chat
-    print("No OPENAI_API_KEY is set: scripted replies stand in for the model.")
+    print("No endpoint is set: scripted replies stand in for the model.")
     return GenericFakeChatModel(messages=iter([AIMessage(text) for text in ANSWERS])), FakeLLM(SCRIPT)
 
 
@@ -105,4 +112,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except JiuwenMemoryError as error:
+        sys.exit(str(error))

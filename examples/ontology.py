@@ -2,7 +2,7 @@
 
     python examples/ontology.py
 
-With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model (JIUWEN_MEMORY_MODEL names it); without, replies
+With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model (OPENAI_MODEL names it); without, replies
 written for this page stand in for it, with the mistakes that models make. The embeddings come from a small encoder in
 this process.
 """

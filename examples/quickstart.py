@@ -3,9 +3,9 @@
     python examples/quickstart.py             the texts below
     python examples/quickstart.py FILE...     your own files; then it answers what you type
 
-With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model and the embedder (JIUWEN_MEMORY_MODEL and
-JIUWEN_MEMORY_EMBEDDING_MODEL name them). Without, the model's part is played by replies written for the texts below,
-and the embeddings come from a small encoder in this process; pipeline, store and search are the same.
+With OPENAI_API_KEY or OPENAI_BASE_URL set, that endpoint is the model (OPENAI_MODEL names it). Without one, replies
+written for the texts below play the model; pipeline, store and search are the same. The embeddings are computed in this
+process.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,8 +33,6 @@ from jiuwen_memory import (
     ENTITY_COLLECTION,
     RELATION_COLLECTION,
     AddMemStrategy,
-    APIEmbedding,
-    EmbeddingConfig,
     Entity,
     EpisodeType,
     GraphConfig,
@@ -47,7 +45,6 @@ from jiuwen_memory import (
     WeightedRankConfig,
 )
 from jiuwen_memory.errors import JiuwenMemoryError
-from jiuwen_memory.testing import FakeLLM
 
 USER = "marta"
 ROLES = {"user": "Marta", "assistant": "Helper"}
@@ -66,6 +63,9 @@ QUESTIONS = (
     "Where did Marta work before?",
     "Which port is a customer of the robot maker?",
 )
+NEXT = """
+To have your own texts read, set OPENAI_API_KEY and name them:
+  .venv/bin/python examples/quickstart.py FILE..."""
 # Scores from 0 to 1, so that a threshold keeps out what only happens to be nearest.
 ANSWERS = SearchConfig(top_k=3, min_score=0.5, rank_config=WeightedRankConfig())
 
@@ -93,38 +93,34 @@ async def main(files: Sequence[str]) -> None:
     has_endpoint = bool(os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL"))
     if files and not has_endpoint:
         sys.exit("Reading your own files needs a model: set OPENAI_API_KEY or OPENAI_BASE_URL.")
-    console.print(
-        "Model and embeddings: the endpoint that the environment names."
-        if has_endpoint
-        else "No endpoint is set: scripted replies stand in for the model, the rest is real."
-    )
     inputs = read_files(files) if files else OWN_TEXTS
-    if not files:
-        show_texts(console)
-    async with services(has_endpoint) as (model, embedding):
-        dimension = len(await embedding.embed_query("How long is a vector?"))
-        with tempfile.TemporaryDirectory() as folder:
-            config = GraphConfig(uri=str(Path(folder) / "memory.db"), embed_dim=dimension, embedding_model=embedding)
-            strategy = AddMemStrategy(chinese_entity=False)
-            async with GraphMemory(config, model, extraction_strategy=strategy, language="en") as memory:
-                memory.register_search_strategy("answers", search_relation=ANSWERS)
-                await remember_and_show(memory, inputs, console)
-                if files:
-                    await answer_typed(memory, console)
-                else:
-                    for question in QUESTIONS:
-                        await answer(memory, question, console)
+    async with AsyncExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory())
+        model = await opened.enter_async_context(Model()) if has_endpoint else None
+        console.print(described(model), markup=False)
+        if not files:
+            show_texts(console)
+        embedding = await opened.enter_async_context(LocalEmbedding())
+        config = GraphConfig(uri=str(Path(folder) / "memory.db"), embedding_model=embedding)
+        strategy = AddMemStrategy(chinese_entity=False)
+        memory = await opened.enter_async_context(
+            GraphMemory(config, model or quickstart_model(), extraction_strategy=strategy, language="en")
+        )
+        memory.register_search_strategy("answers", search_relation=ANSWERS)
+        await remember_and_show(memory, inputs, console)
+        if files:
+            await answer_typed(memory, console)
+        else:
+            for question in QUESTIONS:
+                await answer(memory, question, console)
+            console.print(NEXT, style="dim")
 
 
-@asynccontextmanager
-async def services(has_endpoint: bool) -> AsyncIterator[tuple[Model | FakeLLM, APIEmbedding | LocalEmbedding]]:
-    """Lend the model and the embedding model, and close them afterwards."""
-    if has_endpoint:
-        async with Model() as model, APIEmbedding(EmbeddingConfig()) as embedding:
-            yield model, embedding
-    else:
-        async with LocalEmbedding() as local:
-            yield quickstart_model(), local
+def described(model: Model | None) -> str:
+    """Return a line that says who plays the model."""
+    if model is None:
+        return "No endpoint is set: scripted replies stand in for the model, the rest is real."
+    return f"Model: {model.model_config.model_name} at {model.model_client_config.api_base}"
 
 
 def read_files(names: Sequence[str]) -> list[Input]:
@@ -135,6 +131,8 @@ def read_files(names: Sequence[str]) -> list[Input]:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             sys.exit(f"{name} cannot be read as text: {error}")
+        if not text.strip():
+            sys.exit(f"{name} is empty.")
         kind: EpisodeType = EpisodeType.DOCUMENT
         content: list[dict[str, str]] | str = text
         if name.endswith(".json"):
@@ -189,7 +187,7 @@ def report(title: str, update: GraphMemUpdate, *, seconds: float, console: Conso
     """Print what one input added, and what that took."""
     usage = update.usage
     console.print(
-        f"Remembered {title}: {len(update.added_entity)} new entities, {len(update.added_relation)} new facts",
+        f"Remembered {title}; new entities: {len(update.added_entity)}, new facts: {len(update.added_relation)}",
         markup=False,
     )
     console.print(

@@ -78,19 +78,22 @@ def test_the_quickstart_reads_files_and_answers_what_is_typed(tmp_path: Path) ->
         done = run("quickstart.py", *files, folder=tmp_path, endpoint=server.base_url, typed="Where does Ada live?\n\n")
 
     assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout.startswith("Model and embeddings: the endpoint that the environment names.")
+    assert done.stdout.startswith(f"Model: gpt-4.1-mini at {server.base_url}\n")
     assert "Remembered talk.json" in done.stdout
     assert "Ada lives in Porto." in done.stdout.split("Ask something")[1]
 
 
 def test_the_quickstart_says_what_a_users_own_files_need(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
     without_model = run("quickstart.py", "notes.txt", folder=tmp_path)
     with OpenAIServer() as server:
         without_file = run("quickstart.py", "notes.txt", folder=tmp_path, endpoint=server.base_url)
+        empty = run("quickstart.py", "empty.txt", folder=tmp_path, endpoint=server.base_url)
 
     assert "set OPENAI_API_KEY or OPENAI_BASE_URL" in without_model.stderr
     assert "notes.txt cannot be read" in without_file.stderr
-    assert (without_model.returncode, without_file.returncode) == (1, 1)
+    assert "empty.txt is empty" in empty.stderr
+    assert (without_model.returncode, without_file.returncode, empty.returncode) == (1, 1, 1)
 
 
 def test_the_chinese_example_answers_in_both_languages(tmp_path: Path) -> None:
@@ -165,6 +168,17 @@ def test_the_chat_says_what_to_set_when_there_is_no_endpoint(tmp_path: Path) -> 
 
     assert "OPENAI_BASE_URL" in done.stderr
     assert done.returncode == 1
+
+
+def test_the_langgraph_agent_asks_the_endpoint_that_is_named(tmp_path: Path) -> None:
+    with OpenAIServer(REPLIES) as server:
+        done = run("langgraph_agent.py", folder=tmp_path, endpoint=server.base_url)
+        prompts = [str(request.body["messages"]) for request in server.chats if "response_format" not in request.body]
+
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert "scripted" not in done.stdout
+    assert "Ada lives in Porto." not in prompts[0]
+    assert "Ada lives in Porto." in prompts[-1]
 
 
 def test_the_langgraph_agent_knows_in_the_second_conversation_what_the_first_one_said(tmp_path: Path) -> None:
