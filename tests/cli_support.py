@@ -51,9 +51,17 @@ def understand(body: Body) -> str:
         new = re.findall(r"New:\n\[(\d+)\]", prompt)
         return json.dumps({"duplicates": [{"id": int(number), "same": []} for number in new]})
     if not schema:
-        known = str(messages[0]["content"])
-        return "You live in Rotterdam." if "Rotterdam" in known else "I do not know."
+        return _answer(prompt, known=str(messages[0]["content"]), is_told=bool(facts))
     return json.dumps(smallest_answer(schema, schema))
+
+
+def _answer(prompt: str, *, known: str, is_told: bool) -> str:
+    """Answer as an assistant does that knows what stands in its prompt."""
+    if is_told:
+        return "Good to know."
+    if "Rotterdam" in known:
+        return "You live in Rotterdam."
+    return "Yes." if "yes" in prompt else "I do not know."
 
 
 def _relation(who: str, where: str, year: str) -> dict[str, object]:

@@ -125,13 +125,23 @@ def test_a_file_that_fails_is_reported_and_the_rest_goes_on(line: CommandLine) -
         ("failed", "it is no JSON"),
         ("failed", "it is no JSON"),
         ("added", ""),
-        ("failed", "it is no UTF-8 text"),
+        ("failed", "it is not UTF-8 text; save it as UTF-8"),
         ("failed", "it cannot be read"),
-        ("failed", "no file fits it"),
-        ("failed", f"it is a folder; give its files, such as {line.folder / '**' / '*.md'}"),
+        ("failed", "no file matches it"),
+        ("failed", "it is a folder; name its files, as a pattern in quotes"),
         ("failed", "content is empty or shows nothing; give some text to remember."),
         ("added", ""),
     ]
+
+
+def test_what_a_long_file_will_take_is_said_beforehand(tmp_path: Path) -> None:
+    with command_line(tmp_path, backend="memory", more=["[strategy]\nchunk_tokens = 50"]) as line:
+        files = [line.write("short.md", FACT), line.write("long.md", "It rained all day long.\n\n" * 100)]
+
+        result = line.run("add", *files)
+
+    assert result.exit_code == 0
+    assert re.findall(r"^(\S+) is long: about (\d+) parts", result.stderr, re.MULTILINE) == [(files[1], "13")]
 
 
 def test_an_input_that_the_model_fails_on_waits_and_is_resumed(line: CommandLine) -> None:
@@ -544,7 +554,7 @@ def test_what_was_interrupted_goes_on_where_it_stopped(tmp_path: Path) -> None:
     stored = sum(each.startswith("added ") for each in begun)
     assert stored > 1
     assert process.returncode == 130
-    assert "Stopped. The same command goes on from here" in rest
+    assert "Stopped. Run the same command again to go on" in rest
     assert "Traceback" not in rest
     assert (outcomes[:stored], outcomes[-1], len(outcomes)) == (["skipped"] * stored, "added", 15)
     assert len([each for each in events if each["kind"] == "episode"]) == 15

@@ -334,8 +334,31 @@ def loaded_by(statement: str) -> tuple[set[str], float]:
     """The top-level modules of a fresh interpreter after a statement, and its peak memory in MB."""
     command = [sys.executable, "-c", PROBE.format(statement=statement)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    modules, megabytes = json.loads(answer)
+    modules, megabytes = json.loads(answer.splitlines()[-1])
     return set(modules), megabytes
+
+
+CALL = """
+import contextlib
+sys.argv[1:] = {arguments!r}
+from jiuwen_memory.cli import main
+with contextlib.suppress(SystemExit):
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        pytest.param(["--version"], set(), id="version"),
+        pytest.param(["--help"], {"rich", "typer"}, id="help"),
+        pytest.param(["search", "--help"], {"rich", "typer"}, id="help on a command"),
+    ],
+)
+def test_the_command_line_tells_of_itself_without_what_it_works_with(arguments: list[str], needed: set[str]) -> None:
+    modules, _ = loaded_by(CALL.format(arguments=arguments))
+
+    assert modules & LATE == needed
 
 
 @pytest.mark.parametrize("statement", ["import jiuwen_memory", "from jiuwen_memory import *"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections import Counter
@@ -17,12 +18,15 @@ from rich.text import Text
 from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, plain
 from jiuwen_memory.cli.inputs import Form, Found, Unreadable, input_key, read_inputs
 from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, SetupError
+from jiuwen_memory.foundation.text import estimate_tokens
 from jiuwen_memory.integrations.moments import parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.states import number_of
 
 Status = Literal["added", "skipped", "failed"]
 STYLES: Final[Mapping[Status, str]] = {"added": "green", "skipped": "dim", "failed": "red"}
+MANY_PARTS: Final = 10
+"""From how many parts on it is said beforehand that an input will take long."""
 OF_THE_FILE: Final = "file"
 """What `--reference-time` says for "when the file was last changed"."""
 
@@ -75,7 +79,7 @@ class Outcome:
         if self.error:
             return one_line(self.error)
         if self.status == "skipped":
-            return "is in already"
+            return "already in the memory"
         return _learnt(self.entities, self.facts)
 
 
@@ -102,7 +106,7 @@ async def add(
             if call.as_json:
                 call.show_json(outcome)
     except asyncio.CancelledError:
-        call.note("Stopped. The same command goes on from here: what is in is skipped.")
+        call.note("Stopped. Run the same command again to go on: what is already in the memory is skipped.")
         raise
     finally:
         if outcomes:
@@ -119,6 +123,8 @@ async def _add_all(call: Call, found: Sequence[Found], *, names: Mapping[str, st
         async with call.memory(with_model=True) as memory:
             for each in found:
                 bar.update(task, description=plain(each.place).replace("[", r"\["))
+                if told := _told_of_length(each, memory.extraction_strategy.chunk_tokens):
+                    bar.console.print(Text(plain(told), "yellow"), soft_wrap=True)
                 outcome = await _add(each, memory, user_id=call.user_id, names=names)
                 done.append(outcome)
                 bar.update(task, advance=1, pace=_pace(done, time.monotonic() - started), description="")
@@ -169,6 +175,18 @@ async def _add(found: Found, memory: GraphMemory, *, user_id: str, names: Mappin
     )
 
 
+def _told_of_length(found: Found, chunk_tokens: int) -> str | None:
+    """Return what to say before a long input is read, which takes its time and costs."""
+    if isinstance(found, Unreadable):
+        return None
+    content = found.content
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    parts = -(-estimate_tokens(text) // chunk_tokens)
+    if parts < MANY_PARTS:
+        return None
+    return f"{found.place} is long: about {parts} parts, read one after the other, with up to 7 model calls each."
+
+
 def _names(speakers: Sequence[str]) -> dict[str, str]:
     pairs = [each.partition("=") for each in speakers]
     if wrong := [each for each, pair in zip(speakers, pairs, strict=True) if not (pair[0] and pair[2])]:
@@ -187,7 +205,7 @@ def _sum(outcomes: Sequence[Outcome], seconds: float) -> str:
     entities, facts, calls, tokens = (
         sum(getattr(each, name) for each in outcomes) for name in ("entities", "facts", "calls", "tokens")
     )
-    return f"{states}; {_learnt(entities, facts)}; {calls} calls, {tokens:,} tokens, {seconds:.1f} s."
+    return f"{states}; {_learnt(entities, facts)}; {calls} model calls, {tokens:,} tokens, {seconds:.1f} s."
 
 
 def _learnt(entities: int, facts: int) -> str:

@@ -6,7 +6,6 @@ Prints: results on standard output, everything else on standard error.
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import inspect
 import json
 import re
@@ -25,6 +24,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from jiuwen_memory.cli.entry import version_line
 from jiuwen_memory.errors import (
     BackendNotFoundError,
     InvalidInputError,
@@ -68,7 +68,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 it worked, 1 something failed, 2 the call or the setup is wrong.",
+    epilog="Start with doctor, add and search. Exit codes: 0 success, 1 something failed, 2 wrong usage or setup.",
 )
 
 
@@ -125,7 +125,7 @@ class Call:
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(f"jiuwen-memory {importlib.metadata.version('jiuwen-graph-memory')}")
+        typer.echo(version_line())
         raise typer.Exit
 
 
@@ -139,7 +139,7 @@ def shared(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """A memory with relations in it: add texts, and ask what they say of people, things and times."""
+    """Long-term memory as a graph: add texts, then ask what they say about people, things and times."""
     context.obj = Call(config, user, as_json)
 
 

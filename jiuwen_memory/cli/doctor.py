@@ -37,6 +37,8 @@ from jiuwen_memory.memory_core.graph.extraction.prompt_check import check_prompt
 Status = Literal["ok", "failed", "skipped"]
 STYLES: Final[dict[Status, str]] = {"ok": "green", "failed": "red", "skipped": "yellow"}
 LIBRARIES: Final = ("jiuwen-graph-memory", "pymilvus", "milvus-lite", "openai", "mcp", "redis")
+SHOWN_SECONDS: Final = 0.05
+"""What took less is not worth a figure."""
 SAMPLE: Final = "Which dimension has this text?"
 
 
@@ -63,10 +65,15 @@ async def doctor(call: Call) -> int:
     except SetupError as error:
         findings.append(Finding("configuration", "failed", one_line(error.message)))
     else:
-        told = f"{call.config or profile_path()}, user {call.user_id}, language {profile.language}"
+        path = call.config or profile_path()
+        place = str(path) if path.is_file() else f"defaults, for there is no {path}"
+        told = f"{place}; user {call.user_id}, language {profile.language}"
         findings.append(Finding("configuration", "ok", told))
         findings += await Examination(profile, call.user_id).results()
-    call.show(findings, _pictured(findings))
+    if call.as_json:
+        call.show_json(findings)
+    else:
+        call.out.print(_pictured(findings), soft_wrap=True)
     return FAILED if any(each.status == "failed" for each in findings) else OK
 
 
@@ -111,7 +118,7 @@ class Examination:
     async def _reranker(self) -> str:
         reranker = make_reranker(self._profile)
         if reranker is None:
-            raise Skipped("none is configured, and none is needed")
+            raise Skipped("not configured; you can do without one")
         async with reranker:
             await reranker.rerank("Who keeps bees?", ["Ann keeps bees."])
         return "answers"
@@ -136,12 +143,12 @@ class Examination:
         dimension = self._dimension or self._profile.store.get("embed_dim")
         if dimension is None:
             # A store that is made with a guess would have to be thrown away.
-            raise Skipped("not opened: how long its vectors are is known once the embedder answers")
+            raise Skipped("not opened: the length of its vectors is known once the embedder answers")
         return make_store_config(self._profile, dimension=dimension)
 
     async def _dimensions(self) -> str:
         if self._dimension is None:
-            raise Skipped("not known: the embedder does not answer")
+            raise Skipped("unknown: the embedder does not answer")
         if self._mismatch is not None:
             raise self._mismatch
         stated = self._profile.store.get("embed_dim", self._dimension)
@@ -157,12 +164,12 @@ class Examination:
         async with (locks or InProcessLocks()).hold("doctor", self._user_id) as lease:
             await lease.confirm()
         where = "in this process alone; [locks] redis lets several write" if locks is None else "through Redis"
-        return f"was taken and given back, {where}"
+        return f"taken and released, {where}"
 
     async def _prompts(self) -> str:
         folder = self._profile.prompts
         if folder is None:
-            raise Skipped("ours are used")
+            raise Skipped("no folder of your own is configured; the built-in ones are used")
         if wrong := [str(each) for each in check_prompts(folder) if each.is_error]:
             raise PromptFilesMissingError("; ".join(wrong))
         return f"{folder} can be used"
@@ -202,8 +209,9 @@ async def _looked(name: str, check: Callable[[], Awaitable[str]]) -> Finding:
 def _pictured(findings: list[Finding]) -> Text:
     picture = Text()
     for each in findings:
+        took = f" ({each.seconds:.1f} s)" if each.seconds >= SHOWN_SECONDS else ""
         picture.append(f"{each.status:<8}", STYLES[each.status])
-        picture.append(plain(f"{each.check:<14} {each.told} ({each.seconds:.1f} s)\n"))
+        picture.append(plain(f"{each.check:<14} {each.told}{took}\n"))
     failed = sum(each.status == "failed" for each in findings)
-    picture.append(f"{failed} of {len(findings)} checks failed." if failed else "Everything that was checked works.")
+    picture.append(f"{failed} of {len(findings)} checks failed." if failed else "All checks passed.")
     return picture

@@ -1,7 +1,8 @@
-"""Where the command line begins. Imports the commands only when they are run, and says so if their extra is missing."""
+"""Where the command line begins. Imports the commands when one is wanted, and says so if their extra is missing."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from typing import Final
 
@@ -14,6 +15,9 @@ NO_EXTRA: Final = (
 
 def main() -> None:
     """Run the command line with the arguments of this process, and exit with its code."""
+    if sys.argv[1:] == ["--version"]:
+        print(version_line())
+        return
     try:
         from jiuwen_memory.cli.commands import app
     except ModuleNotFoundError as error:
@@ -22,3 +26,8 @@ def main() -> None:
         print(NO_EXTRA, file=sys.stderr)
         sys.exit(2)
     app(prog_name="jiuwen-memory")
+
+
+def version_line() -> str:
+    """Return what `--version` prints."""
+    return f"jiuwen-memory {importlib.metadata.version('jiuwen-graph-memory')}"

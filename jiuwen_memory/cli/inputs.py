@@ -73,7 +73,7 @@ def _files(name: str) -> Iterator[Path | Unreadable]:
         yield Unreadable(name, "there is no such home folder")
         return
     if path.is_dir():
-        yield Unreadable(name, f"it is a folder; give its files, such as {path / '**' / '*.md'}")
+        yield Unreadable(name, f"it is a folder; name its files, as a pattern in quotes: '{path / '**' / '*'}'")
     elif path.exists() or not GLOB & set(name):
         yield path
     else:
@@ -85,7 +85,7 @@ def _files(name: str) -> Iterator[Path | Unreadable]:
             return
         yield from paths
         if not paths:
-            yield Unreadable(name, "no file fits it")
+            yield Unreadable(name, "no file matches it")
 
 
 def _read_file(path: Path, form: Form) -> list[Found]:
@@ -93,7 +93,7 @@ def _read_file(path: Path, form: Form) -> list[Found]:
         text = path.read_text(encoding="utf-8-sig")
         changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except UnicodeDecodeError:
-        return [Unreadable(str(path), "it is no UTF-8 text")]
+        return [Unreadable(str(path), "it is not UTF-8 text; save it as UTF-8")]
     except OSError as error:
         return [Unreadable(str(path), f"it cannot be read: {error.strerror}")]
     return parse_inputs(str(path), text, form=form, changed_at=changed_at)
@@ -167,7 +167,7 @@ def _of_value(value: Any, place: str, form: Form, changed_at: datetime | None) -
             if all(several):
                 return [each for each in several if each is not None]
     if form == "conversation":
-        return [Unreadable(place, "it holds no conversation; give a list of messages with 'role' and 'content'")]
+        return [Unreadable(place, "it holds no conversation, that is, a list of messages with 'role' and 'content'")]
     return [Input(EpisodeType.JSON, value, place, changed_at=changed_at)]
 
 

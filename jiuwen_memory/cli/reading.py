@@ -201,4 +201,4 @@ def _linked_lines(linked: Sequence[Finding]) -> list[RenderableType]:
 
 def _listed(headings: Sequence[str], rows: Iterable[Iterable[object]], *, wide: str) -> RenderableType:
     listed = list(rows)
-    return table(headings, listed, wide=wide) if listed else Text("Nothing is known.", "dim")
+    return table(headings, listed, wide=wide) if listed else Text("Nothing found.", "dim")

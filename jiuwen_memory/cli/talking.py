@@ -63,6 +63,8 @@ def chat(
     stack = AsyncExitStack()
     try:
         talk = loop.run(_open(call, stack, source))
+        name = talk.model.model_config.model_name
+        call.note(f"{name} answers, and remembers what {talk.user_id} says. An empty line ends.", "dim")
         _converse(call, talk, loop)
         if talk.queue.waiting:
             call.note("Remembering what was said ...", "dim")

@@ -24,7 +24,7 @@ async def view(
     """Write the graph of this user as one page to explore in a browser; only you can read the file."""
     async with call.memory() as memory:
         page = await memory.to_html(path, call.user_id, title=title, source=source, session_id=session)
-    told = f"{page.entities} entities and {page.facts} facts are in {page.path} ({page.size / 1e6:.1f} MB)."
+    told = f"Wrote {page.path} ({page.size / 1e6:.1f} MB): {page.entities} entities, {page.facts} facts."
     call.show(page, Text(plain(told)))
     if browser and not webbrowser.open(page.path.absolute().as_uri()):
         call.note(f"No browser could be opened; open {page.path} in one.", "yellow")
