@@ -324,3 +324,9 @@ class JournalError(StoreError):
     """A journal entry does not add up."""
 
     code = "STORE_GRAPH_JOURNAL_DAMAGED"
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an error says, to go on with in another error's message: no code before it, no full stop after it."""
+    text = error.message if isinstance(error, JiuwenMemoryError) else str(error)
+    return text.strip().removesuffix(".") or type(error).__name__

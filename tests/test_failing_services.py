@@ -32,12 +32,15 @@ from jiuwen_memory import (
 )
 from jiuwen_memory.errors import (
     EmbeddingCallError,
+    EmbeddingServiceError,
     JiuwenMemoryError,
     LLMAnswerError,
     LLMCallError,
+    ModelServiceError,
     RerankServiceError,
     ServiceError,
 )
+from jiuwen_memory.testing import FakeEmbedder, fake_memory
 from tests.memory_support import all_entities, all_relations, entities, facts, nothing_is_stored, problems
 from tests.servers import Fault, OpenAIServer, Request, wanted_form
 
@@ -354,3 +357,22 @@ async def test_a_search_whose_services_go_on_failing_is_one_error(
             await memory.search("Heron", "ann", "ranked", relation=False, episode=False)
 
         assert len(server.hits(target)) == (1 if fault.status == 401 else 2)
+
+
+async def test_an_error_tells_its_cause_in_one_sentence_with_its_own_code_alone() -> None:
+    gone = ModelServiceError("The model is gone. Check its server.", retryable=False)
+    embedder = FakeEmbedder(fail_times=9, error=EmbeddingServiceError("The embedder is gone.", retryable=False))
+
+    with pytest.raises(LLMCallError) as adding:
+        await fake_memory({"EntityExtraction": gone}).add_memory(EpisodeType.DOCUMENT, "kim", "It rained.")
+    with pytest.raises(EmbeddingCallError) as searching:
+        await fake_memory(embedder=embedder).search("rain", "kim")
+
+    assert str(adding.value) == (
+        "[MEMORY_GRAPH_INVOKE_LLM_FAILED] The question 'entities' to the language model failed: The model is gone. "
+        "Check its server. Nothing was written; try again later, or check the model's address and key."
+    )
+    assert str(searching.value) == (
+        "[MEMORY_GRAPH_EMBEDDING_CALL_FAILED] Embedding the query failed: The embedder is gone. Nothing was written; "
+        "check the embedder."
+    )

@@ -46,7 +46,10 @@ class Connection:
 
     def __init__(self, base_url: str, config: ConnectionConfig, *, error: type[ServiceError]) -> None:
         if urlsplit(base_url).hostname == "api.openai.com" and not config.key:
-            raise SetupError("There is no API key for api.openai.com. Pass api_key, or set OPENAI_API_KEY.")
+            raise SetupError(
+                "There is no API key for api.openai.com. Set OPENAI_API_KEY or pass api_key; for another endpoint, set "
+                "OPENAI_BASE_URL."
+            )
         self.base_url = base_url
         self._config = config
         self._error = error

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jiuwen_memory.errors import LLMAnswerError, LLMBudgetError, LLMCallError
+from jiuwen_memory.errors import LLMAnswerError, LLMBudgetError, LLMCallError, words_of
 from jiuwen_memory.foundation.concurrency import off_loop
 from jiuwen_memory.foundation.model_spans import model_span, tell_content, tell_tokens
 from jiuwen_memory.foundation.retry import outcome_of, retrying
@@ -277,7 +277,7 @@ class Asker:
         if isinstance(answer, Exception):
             raise LLMCallError(
                 question,
-                f"The question '{question}' to the language model failed: {answer or type(answer).__name__}. "
+                f"The question '{question}' to the language model failed: {words_of(answer)}. "
                 "Nothing was written; try again later, or check the model's address and key.",
             ) from answer
         return self._record(question, messages, answer)

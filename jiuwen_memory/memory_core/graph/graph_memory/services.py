@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from jiuwen_memory.errors import EmbedderNotFoundError, EmbeddingCallError, InvalidInputError
+from jiuwen_memory.errors import EmbedderNotFoundError, EmbeddingCallError, InvalidInputError, words_of
 from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of, retrying
@@ -69,7 +69,8 @@ class Embedder:
 
         vectors = await outcome_of(retrying(traced_call, tries=self.tries, what=what.lower()))
         if isinstance(vectors, Exception):
-            raise EmbeddingCallError(f"{what} failed: {vectors}. Nothing was written; check the embedder.") from vectors
+            told = f"{what} failed: {words_of(vectors)}."
+            raise EmbeddingCallError(f"{told} Nothing was written; check the embedder.") from vectors
         if not isinstance(vectors, Sequence) or len(vectors) != count:
             given = f"{len(vectors)} vectors" if isinstance(vectors, Sequence) else f"a {type(vectors).__name__}"
             raise EmbeddingCallError(f"{what} gave {given} for {count} texts; check the embedder.")

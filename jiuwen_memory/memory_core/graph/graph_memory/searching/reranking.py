@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jiuwen_memory.errors import LLMAnswerError, RerankServiceError, SetupError
+from jiuwen_memory.errors import LLMAnswerError, RerankServiceError, SetupError, words_of
 from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.retry import outcome_of, retrying
@@ -44,7 +44,8 @@ async def ask_reranker(
     if isinstance(scores, LLMAnswerError):
         raise scores
     if isinstance(scores, Exception):
-        raise RerankServiceError(f"Reranking failed: {scores}. Check the reranker, or search without it.") from scores
+        told = f"Reranking failed: {words_of(scores)}."
+        raise RerankServiceError(f"{told} Check the reranker, or search without it.") from scores
     return sorted(
         [Hit(score, hit.found) for score, hit in zip(_checked_scores(scores, len(hits)), hits, strict=True)],
         key=lambda hit: -hit.score,
