@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from jiuwen_memory import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
 from tests.stores import entity, episode, relation
-from tests.viewer_support import LEFT, NOW_WORKS, WORKED, Seen, chromium, opened, told_life, town, wide_memory
+from tests.viewer_support import LEFT, MARKS, NOW_WORKS, WORKED, Seen, chromium, opened, told_life, town, wide_memory
 
 pytestmark = pytest.mark.slow
 
@@ -287,6 +287,16 @@ def test_a_large_graph_is_drawn_searched_and_slid_through(browser: Browser, page
         assert rows == 100
         assert seen.page.locator("#list-entities button.item").count() == 200
         assert seen.complaints == []
+
+
+def test_a_large_graph_is_seen_before_it_is_arranged_and_drawn(browser: Browser, pages: Pages) -> None:
+    with opened(browser, pages.town) as seen:
+        moments = [seen.milliseconds(mark) for mark in MARKS]
+        sketches = seen.page.locator("#graph .sketch").count()
+
+    assert moments == sorted(moments)
+    assert sketches == 0
+    assert seen.complaints == []
 
 
 def test_a_reader_without_a_mouse_reaches_the_list_first(life: Seen) -> None:

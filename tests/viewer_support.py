@@ -32,6 +32,8 @@ from tests.memory_support import MAY, Taught, all_entities, taught
 from tests.stores import DIM, entity, episode, relation
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MARKS = ("interactive", "sketched", "arranged", "drawn")
+"""What a page marks when: it answers, shows where everything is so far, where it will be, and can be clicked into."""
 JOINED = "Mara joined Lumen Labs in 2019."
 LEFT = "Mara left Lumen Labs and has worked for the Harbour Museum since March 2024."
 NOW_WORKS = "Mara works for the Harbour Museum."
@@ -177,7 +179,7 @@ async def _write_pages(folder: Path) -> dict[str, Path]:
 
 
 def take_pictures(folder: Path, *, times: int = 3) -> None:
-    """Write the pictures of the documentation, and print when a page answers, when it is drawn, and what that costs."""
+    """Write the pictures of the documentation, and print when a page answers and is drawn, and what that costs."""
     pages = asyncio.run(_write_pages(folder))
     with chromium() as browser:
         for name, dark, query in (("light", False, "Mara"), ("dark", True, "works for Lumen")):
@@ -190,7 +192,7 @@ def take_pictures(folder: Path, *, times: int = 3) -> None:
             before = _processor_seconds(browser)
             with opened(browser, pages["town"]) as seen:
                 spent = _processor_seconds(browser) - before
-                marks = {mark: f"{seen.milliseconds(mark):.0f} ms" for mark in ("interactive", "drawn")}
+                marks = {mark: f"{seen.milliseconds(mark):.0f} ms" for mark in MARKS}
                 print(f"{marks}, {spent:.1f} s of processor time in all of Chromium")
                 seen.page.wait_for_timeout(600)
                 seen.page.screenshot(path=folder / "viewer-town.jpg", type="jpeg", quality=60)

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 LIBRARIES: Final = ("d3-dispatch", "d3-quadtree", "d3-timer", "d3-force", "cytoscape")
 """In the order in which they are loaded."""
-_APP: Final = ("model.js", "graph.js", "panel.js", "main.js")
+_APP: Final = ("model.js", "graph.js", "arrange.js", "panel.js", "sketch.js", "main.js")
 _ESCAPED: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )

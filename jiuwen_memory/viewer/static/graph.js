@@ -1,4 +1,4 @@
-// The drawing: d3-force arranges, in slices so that the page answers meanwhile; then Cytoscape draws, once.
+// The drawing, by Cytoscape, once every entity has its place.
 
 const SHAPES = {
   ellipse: null,
@@ -34,37 +34,20 @@ const edges = data.facts.filter((each) => each.from !== each.to);
 const degree = (entity) => (factsOf.get(entity.id) ?? []).length;
 const sizeOf = (entity) => Math.min(64, 18 + 5 * Math.sqrt(degree(entity)));
 const byDegree = [...data.entities].sort((one, other) => degree(other) - degree(one));
-const landmarks = new Set(isLarge ? byDegree.slice(0, LANDMARKS).map((each) => each.id) : []);
 
-// Calls back with the place of every entity, and with how far it is (0 to 1) meanwhile.
-function arrange(tell, finish) {
-  const nodes = data.entities.map((each) => ({ id: each.id, r: sizeOf(each) / 2 }));
-  const ticks = isLarge ? Math.round(Math.max(60, Math.min(140, 200_000 / nodes.length))) : 300;
-  const force = d3
-    .forceSimulation(nodes)
-    .force("links", d3.forceLink(edges.map((each) => ({ source: each.from, target: each.to }))).id((each) => each.id).distance(isLarge ? 110 : 200))
-    .force("apart", d3.forceManyBody().strength(-420).theta(isLarge ? 1.5 : 0.9).distanceMax(1500))
-    .force("x", d3.forceX().strength(0.05))
-    .force("y", d3.forceY().strength(0.07))
-    .alphaDecay(1 - Math.pow(0.001, 1 / ticks))
-    .stop();
-  let done = 0;
-  const go = () => {
-    const began = performance.now();
-    while (done < ticks && performance.now() - began < 40) {
-      // Room for each is made last, when it costs the fewest moves.
-      if (done === Math.round(0.7 * ticks)) force.force("room", d3.forceCollide((each) => each.r + 12).strength(0.6));
-      force.tick();
-      done += 1;
-    }
-    tell(done / ticks);
-    if (done < ticks) setTimeout(go, 0);
-    else finish(new Map(nodes.map(({ id, x, y }) => [id, { x, y }])));
-  };
-  go();
+// The best linked of a large graph, as far as they lie apart enough to be named side by side when all is in view.
+function landmarksOf(places, { zoom }) {
+  const kept = [];
+  for (const { id } of isLarge ? byDegree : []) {
+    const { x, y } = places.get(id);
+    const isApart = (other) => Math.abs(other.x - x) * zoom > 120 || Math.abs(other.y - y) * zoom > 20;
+    if (kept.length < LANDMARKS && kept.every(isApart)) kept.push({ id, x, y });
+  }
+  return new Set(kept.map((each) => each.id));
 }
 
 function makeGraph(container, places, theme, chosen) {
+  const landmarks = landmarksOf(places, viewOf([...places.values()], container.clientWidth, container.clientHeight));
   const cy = cytoscape({
     container,
     layout: { name: "preset", fit: false },
@@ -75,7 +58,7 @@ function makeGraph(container, places, theme, chosen) {
     textureOnViewport: isLarge,
     pixelRatio: isLarge ? 1 : "auto",
     style: stylesheet(INK[theme]),
-    elements: [...data.entities.map((each) => nodeOf(each, places.get(each.id))), ...edges.map(edgeOf)],
+    elements: [...data.entities.map((each) => nodeOf(each, places, landmarks)), ...edges.map(edgeOf)],
   });
   const elements = new Map(cy.elements().map((each) => [each.id(), each]));
   cy.on("tap", "node, edge", (event) => chosen(event.target.id()));
@@ -94,11 +77,18 @@ function makeGraph(container, places, theme, chosen) {
 
 const short = (text, length) => ([...(text ?? "")].length > length ? `${[...text].slice(0, length - 1).join("")}…` : (text ?? ""));
 
-const nodeOf = (entity, position) => ({
+// A name stands on the side where fewer facts lead to, so that it hides no arrow's head.
+const isNamedAbove = (entity, places) => {
+  const { y } = places.get(entity.id);
+  const lean = (fact) => Math.sign(places.get(fact.from).y + places.get(fact.to).y - 2 * y);
+  return (factsOf.get(entity.id) ?? []).reduce((sum, fact) => sum + lean(fact), 0) > 0;
+};
+
+const nodeOf = (entity, places, landmarks) => ({
   group: "nodes",
-  position,
+  position: places.get(entity.id),
   data: { id: entity.id, label: short(entity.name, 40), size: sizeOf(entity), ...lookOf(entity.type) },
-  classes: [landmarks.has(entity.id) && "landmark", entity.merged && "merged"].filter(Boolean),
+  classes: [landmarks.has(entity.id) && "landmark", entity.merged && "merged", !isLarge && isNamedAbove(entity, places) && "above"].filter(Boolean),
 });
 
 const edgeOf = (fact) => ({
@@ -125,6 +115,7 @@ function stylesheet(ink) {
     { selector: ".dim", style: { opacity: 0.12, "text-opacity": 0 } },
     { selector: "edge.near", style: { ...arrow, "curve-style": isLarge ? "straight" : "bezier", opacity: 1, "line-color": ink.accent, "target-arrow-color": ink.accent, "z-index": 5 } },
     { selector: "node.near", style: { ...named, opacity: 1, "z-index": 6 } },
+    { selector: "node.above", style: { "text-valign": "top", "text-margin-y": -4 } },
     { selector: "node.chosen", style: { "border-color": ink.accent, "border-width": 5, "border-opacity": 1 } },
     { selector: "edge.chosen", style: { width: 5 } },
     { selector: ".off", style: { display: "none" } },
@@ -154,14 +145,19 @@ function nameWhatIsInView(cy) {
 // Cytoscape's own fit measures every name first, which takes seconds in a large graph.
 function fitOn(cy, elements, ids = data.entities.map((each) => each.id)) {
   const places = ids.map((id) => elements.get(id)?.position()).filter(Boolean);
-  if (!places.length) return;
+  cy.viewport(viewOf(places, cy.width(), cy.height()));
+}
+
+// The zoom and the shift at which all these places are in view.
+function viewOf(places, width, height) {
+  if (!places.length) return { zoom: 1, pan: { x: 0, y: 0 } };
   const [xs, ys] = [places.map((each) => each.x), places.map((each) => each.y)];
   const least = (values) => values.reduce((one, other) => Math.min(one, other));
   const most = (values) => values.reduce((one, other) => Math.max(one, other));
   const [left, top, right, bottom] = [least(xs), least(ys), most(xs), most(ys)];
   const room = 140;
-  const zoom = Math.min(1.5, cy.width() / (right - left + room), cy.height() / (bottom - top + room));
-  cy.viewport({ zoom, pan: { x: (cy.width() - zoom * (left + right)) / 2, y: (cy.height() - zoom * (top + bottom)) / 2 } });
+  const zoom = Math.min(1.5, width / (right - left + room), height / (bottom - top + room));
+  return { zoom, pan: { x: (width - zoom * (left + right)) / 2, y: (height - zoom * (top + bottom)) / 2 } };
 }
 
 function showOn(cy, elements) {

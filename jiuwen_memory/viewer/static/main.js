@@ -148,15 +148,21 @@ paint();
 refresh();
 listen();
 performance.mark("interactive");
+const sketch = makeSketch(get("graph"), () => document.documentElement.dataset.theme);
 arrange(
-  (part) => (get("arranging").textContent = say("arranging", { percent: Math.round(100 * part) })),
+  (part, nodes) => {
+    get("arranging").textContent = say("arranging", { percent: Math.round(100 * part) });
+    sketch.draw(nodes, { always: part === 1 });
+  },
   (places) => {
     get("arranging").hidden = true;
+    performance.mark("arranged");
     drawing = makeGraph(get("graph"), places, document.documentElement.dataset.theme, (id) => choose(id, { focus: false }));
     drawing.show();
     drawing.choose(chosen);
     drawing.cy.one("render", () => {
       performance.mark("drawn");
+      sketch.remove();
       get("graph").setAttribute("aria-busy", "false");
     });
   },
