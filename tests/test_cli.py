@@ -122,8 +122,8 @@ def test_a_file_that_fails_is_reported_and_the_rest_goes_on(line: CommandLine) -
 
     assert result.exit_code == 1
     assert [(each["status"], (each["error"] or "").partition(":")[0]) for each in outcomes] == [
-        ("failed", "it is no JSON"),
-        ("failed", "it is no JSON"),
+        ("failed", "it is not valid JSON"),
+        ("failed", "it is not valid JSON"),
         ("added", ""),
         ("failed", "it is not UTF-8 text; save it as UTF-8"),
         ("failed", "it cannot be read"),

@@ -20,6 +20,7 @@ STDIN: Final = "-"
 JSON_SUFFIXES: Final = frozenset({".json"})
 LINES_SUFFIXES: Final = frozenset({".jsonl", ".ndjson"})
 GLOB: Final = frozenset("*?[")
+NOT_UTF8: Final = "it is not UTF-8 text; save it as UTF-8"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _read_stdin(stdin: TextIO, form: Form) -> list[Found]:
     try:
         text = stdin.read()
     except UnicodeDecodeError:
-        return [Unreadable(STDIN, "it is no UTF-8 text")]
+        return [Unreadable(STDIN, NOT_UTF8)]
     return parse_inputs(STDIN, text.removeprefix("\ufeff"), form=form)
 
 
@@ -81,7 +82,7 @@ def _files(name: str) -> Iterator[Path | Unreadable]:
             fitting = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
             paths = sorted(each for each in fitting if each.is_file())
         except ValueError as error:
-            yield Unreadable(name, f"it is no pattern: {error}")
+            yield Unreadable(name, f"it is not a valid pattern: {error}")
             return
         yield from paths
         if not paths:
@@ -93,7 +94,7 @@ def _read_file(path: Path, form: Form) -> list[Found]:
         text = path.read_text(encoding="utf-8-sig")
         changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except UnicodeDecodeError:
-        return [Unreadable(str(path), "it is not UTF-8 text; save it as UTF-8")]
+        return [Unreadable(str(path), NOT_UTF8)]
     except OSError as error:
         return [Unreadable(str(path), f"it cannot be read: {error.strerror}")]
     return parse_inputs(str(path), text, form=form, changed_at=changed_at)
@@ -136,7 +137,7 @@ def _json(place: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        return Unreadable(place, f"it is no JSON: {error}")
+        return Unreadable(place, f"it is not valid JSON: {error}")
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
