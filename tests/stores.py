@@ -26,7 +26,7 @@ from jiuwen_memory.foundation.store.graph import (
 from jiuwen_memory.testing.strict import StrictStore
 
 DIM = 32
-BACKENDS = ("memory", "around", "lite", "lite-server", "strict-lite")
+BACKENDS = ("memory", "lite", "lite-server", "strict-lite")
 
 _numbers = count()
 
@@ -64,7 +64,8 @@ class Backend:
     def make(self, **changes: Any) -> GraphStore:
         if self.kind == "strict-lite":
             GraphStoreFactory.register_backend("strict-lite", StrictStore, force=True)
-        GraphStoreFactory.register_backend("around", AroundMemory, force=True)
+        if self.kind == "around":
+            GraphStoreFactory.register_backend("around", AroundMemory, force=True)
         store = GraphStoreFactory.from_config(self.config(**changes))
         self._made.append(store)
         return store

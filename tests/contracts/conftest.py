@@ -20,7 +20,7 @@ def server_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield uri
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=(*BACKENDS, "around"))
 async def backend(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Backend]:
     kind: str = request.param
     uri = request.getfixturevalue("server_uri") if kind == "lite-server" else ""
