@@ -79,7 +79,7 @@ def test_what_a_conversation_says_of_itself_is_refused_rather_than_passed_over(
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("**x/*.md", "it is no pattern"), ("~nobody-of-this-name/x.md", "there is no such home folder")],
+    [("**x/*.md", "it is not a valid pattern"), ("~nobody-of-this-name/x.md", "there is no such home folder")],
     ids=["pattern", "home"],
 )
 def test_a_name_that_can_be_no_file_is_reported_and_the_rest_goes_on(line: CommandLine, name: str, reason: str) -> None:
