@@ -3,6 +3,7 @@
 Touches a folder or the server.
 
 A filled graph of N entities has N relations, N / 10 episodes, one speaker, and twins for texts that merge entities.
+Beside it lie the rows of 99 other users, a hundredth of it each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 
 from jiuwen_memory import (
@@ -45,6 +47,7 @@ from tests.benchmarks.texts import (
 from tests.stores import LiteServer
 
 BATCH = 500
+OTHERS = 99
 SPEAKER_RELATIONS = 10
 STARTED_AT = 1_700_000_000
 REFERENCES_KEPT = 100
@@ -127,11 +130,22 @@ class Worlds:
 
 
 async def fill(store: GraphStore, embedder: WordEmbedder | LocalEmbedding, *, size: int, degree: int) -> None:
-    """Write a graph straight through the store."""
-    for objects in (_entities(size, degree), _relations(size, degree), _episodes(size)):
-        for batch in _batches(objects):
+    """Write a graph straight through the store, and the rows of others."""
+    for make in (lambda: _entities(size, degree), lambda: _relations(size, degree), lambda: _episodes(size)):
+        for batch in _batches(make()):
             await store.upsert(batch[0].collection, await _embedded(batch, embedder))
             await store.refresh()
+        some = await _embedded(list(islice(make(), max(1, size // 100))), embedder)
+        for batch in _batches(_of_others(some)):
+            await store.upsert(batch[0].collection, batch)
+            await store.refresh()
+
+
+def _of_others(rows: Sequence[BaseGraphObject]) -> Iterator[BaseGraphObject]:
+    """Return the rows once more for each of the others; they are in the way, and nobody follows their links."""
+    for number in range(1, OTHERS + 1):
+        for row in rows:
+            yield row.revise(user_id=f"other {number}", uuid=f"{row.uuid[:2]}{number:02x}{row.uuid[4:]}")
 
 
 async def _embedded(batch: Sequence[BaseGraphObject], embedder: WordEmbedder | LocalEmbedding) -> list[BaseGraphObject]:

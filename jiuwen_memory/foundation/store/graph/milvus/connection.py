@@ -28,6 +28,8 @@ Client = Any
 
 _SERVER_SCHEMES: Final = ("http://", "https://", "tcp://", "unix:")
 _LITE_VERSION: Final = "milvus_lite"
+_READS_IN_PROCESS: Final = 2
+"""Requests at once to a path: Lite answers them in this process and in Python, so more only get in each other's way."""
 # pymilvus pings every ten seconds; Milvus Lite's server takes that for an attack and hangs up after two minutes.
 _PINGS: Final = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
 
@@ -140,7 +142,8 @@ class MilvusConnection:
         self._path = "" if self._is_server else str(Path(config.uri).expanduser().absolute())
         self._prepare = prepare
         self._guard = threading.Lock()
-        self._threads = ThreadPoolExecutor(config.max_concurrent, thread_name_prefix="graph-store")
+        at_once = config.max_concurrent if self._is_server else min(config.max_concurrent, _READS_IN_PROCESS)
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="graph-store")
         self._client: Client | None = None
         self._writer: ThreadPoolExecutor | None = None
         self._resources = ExitStack()
