@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
@@ -87,7 +88,7 @@ class CountingEmbeddings(Embeddings):
 
 def memory_over(chat: object, embeddings: Embeddings | None = None, **config: Any) -> GraphMemory:
     """Return a memory in this process over LangChain's models."""
-    options = {"uri": f"langchain-{id(chat)}", "backend": "memory", "embed_dim": 64, **config}
+    options = {"uri": f"langchain-{uuid4().hex}", "backend": "memory", "embed_dim": 64, **config}
     memory = GraphMemory(GraphConfig(**options), chat, extraction_strategy=ENGLISH, language="en")  # type: ignore[arg-type]
     memory.attach_embedder(embeddings or CountingEmbeddings())
     return memory
