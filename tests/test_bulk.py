@@ -224,7 +224,7 @@ class Picky(FakeEmbedder):
 
     async def embed_documents(self, texts: list[str], batch_size: int | None = None) -> list[list[float]]:  # type: ignore[override]
         if any("bob" in text for text in texts):
-            raise NotImplementedError if not texts else ConnectionError("refused")
+            raise ConnectionError("refused")
         return await super().embed_documents(texts, batch_size)
 
 
