@@ -38,8 +38,6 @@ CHANGING = (
     (re.compile(r"\d+ a minute"), "RATE"),
     (re.compile(r"[\d,]+ tokens"), "TOKENS"),
     (re.compile(r"^ok +versions .*$", re.MULTILINE), "VERSIONS"),
-    # A narrow terminal folds this line here; all others must stand as they are.
-    (re.compile(r"calls,\s+TOKENS"), "calls, TOKENS"),
     (re.compile(r" {2,}"), "  "),
 )
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# Programs believe these rather than the terminal, and a process that loaded GNU readline hands them on to its children.
+SIZES = ("COLUMNS", "LINES")
 PIECES = re.compile(r"\x1b\[(?P<number>[0-9;?]*)(?P<kind>[A-Za-z])|(?P<control>[\r\n\x08])|(?P<text>[^\x1b\r\n\x08]+)")
 ROWS = 100
 
@@ -67,7 +69,8 @@ def run_in_terminal(
     """Run a command in a terminal, and return what stands on its screen in the end.
 
     Args:
-        command, folder, environment: what is run, where, with which variables.
+        command, folder, environment: what is run, where, with which variables; those
+            that tell another terminal's size are left out.
         typed: each time the first text has newly appeared on the screen, the second one is typed, and Enter.
         columns: the width of the terminal.
         seconds: after which the command is ended.
@@ -75,10 +78,11 @@ def run_in_terminal(
     Raises:
         TimeoutError: it did not end by itself.
     """
+    own_size = {name: value for name, value in environment.items() if name not in SIZES}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     process = subprocess.Popen(
-        list(command), cwd=folder, env=dict(environment), stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+        list(command), cwd=folder, env=own_size, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
     )
     os.close(theirs)
     try:
