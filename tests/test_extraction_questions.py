@@ -82,6 +82,24 @@ async def test_candidates_of_another_item_are_dropped() -> None:
     assert "Dropped from EntityDuplication: 1 same as 5 (not a candidate of it)" in asker.ledger.warnings
 
 
+async def test_a_stored_thing_that_resembles_several_new_ones_is_described_once() -> None:
+    stored = [Described(name, "Human", "keeps bees", uuid=name) for name in ("Mira Holt", "Mira Hold", "Mirabel")]
+    pools = ((stored[0], stored[1]), (stored[1], stored[0]), (stored[2], stored[1]))
+    cases = [DuplicateCase(Described(f"M{place}", "Human"), pool) for place, pool in enumerate(pools)]
+    reply = [{"id": 1, "same": [3]}, {"id": 4, "same": [5]}, {"id": 7, "same": [2, 3]}]
+    asker = asker_for(model := ScriptedModel([{"duplicates": reply}]))
+
+    answer = await ask_entity_duplicates(TALK, cases, language="en", judge_items=20, asker=asker)
+
+    assert answer == [(1,), (0,), (1,)]
+    assert [line for line in model.prompt().splitlines() if line.startswith("[")] == [
+        *("[1] M0 (Human)", "[2] Mira Holt (Human): keeps bees", "[3] Mira Hold (Human): keeps bees"),
+        *("[4] M1 (Human)", "[5] Mira Hold (Human) = [3]", "[6] Mira Holt (Human) = [2]"),
+        *("[7] M2 (Human)", "[8] Mirabel (Human): keeps bees", "[9] Mira Hold (Human) = [3]"),
+    ]
+    assert "Dropped from EntityDuplication: 7 same as 2 (not a candidate of it)" in asker.ledger.warnings
+
+
 async def test_without_candidates_nothing_is_asked() -> None:
     model = ScriptedModel([])
     asker = asker_for(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -79,7 +80,8 @@ def _facts(chapter: Chapter) -> JsonValue:
 
 
 def _duplicates(prompt: FakePrompt, chapter: Chapter) -> Mapping[str, object]:
-    lines = prompt.lines()
+    listed = prompt.lines()
+    lines = {number: _described(line, listed) for number, line in listed.items()}
     if " | " in lines.get(1, ""):
         old, _, new = lines[1].partition(" | ")
         return {"1": "same" if _thing(old) == _named(new, chapter) else "different"}
@@ -121,6 +123,12 @@ def _groups(prompt: FakePrompt, key: str) -> list[tuple[int, list[int]]]:
 
 def _exclude_each_other(first: str, second: str) -> bool:
     return first != second and CLAIM[first].slot != "" and CLAIM[first].slot == CLAIM[second].slot
+
+
+def _described(line: str, lines: Mapping[int, str]) -> str:
+    """Return the line that describes what this line names; it may point at an earlier one."""
+    pointed = re.search(r" = \[(\d+)\]$", line)
+    return lines[int(pointed[1])] if pointed else line
 
 
 def _thing(line: str) -> str:

@@ -33,12 +33,13 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An entity as a question shows it."""
+    """An entity as a question shows it; `uuid` tells a stored one that is listed more than once."""
 
     name: str
     type_name: str
     summary: str = ""
     aliases: tuple[str, ...] = ()
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

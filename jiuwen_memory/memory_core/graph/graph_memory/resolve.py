@@ -163,7 +163,7 @@ def _shares_neighbour(entity: Entity, number: int, *, known: KnownEntities) -> b
 
 
 def _described(entity: Entity) -> Described:
-    return Described(entity.name, entity.obj_type, entity.content, tuple(entity.aliases))
+    return Described(entity.name, entity.obj_type, entity.content, tuple(entity.aliases), entity.uuid)
 
 
 def resolve_identity(

@@ -15,11 +15,11 @@ from jiuwen_memory.memory_core.graph.extraction.base import AnswerForm, exactly
 from jiuwen_memory.memory_core.graph.extraction.extraction_models import EntityDuplication
 from jiuwen_memory.memory_core.graph.extraction.questions.shared import (
     Group,
+    Numbered,
     ask_pair,
     at_once,
     in_batches,
     is_suspicious,
-    numbered_groups,
     or_else,
 )
 from jiuwen_memory.memory_core.graph.extraction.reply import (
@@ -64,9 +64,7 @@ async def ask_entity_duplicates(
 async def _ask_batch(
     source: SourceText, cases: Sequence[DuplicateCase], *, language: Language, asker: Asker
 ) -> list[tuple[int, ...]]:
-    groups = numbered_groups(
-        [(describe(case.new, source), [describe(each) for each in case.candidates]) for case in cases]
-    )
+    groups = _numbered(cases, source)
     form = AnswerForm(
         EntityDuplication,
         {
@@ -90,6 +88,23 @@ async def _ask_batch(
     return settled
 
 
+def _numbered(cases: Sequence[DuplicateCase], source: SourceText) -> list[Group]:
+    """Number new items and their candidates; a stored one that is listed again only points at its description."""
+    described: dict[str, int] = {}
+    groups: list[Group] = []
+    number = 0
+    for case in cases:
+        own = number = number + 1
+        lines = []
+        for each in case.candidates:
+            number += 1
+            first = described.setdefault(each.uuid or f"[{number}]", number)
+            text = describe(each) if first == number else f"{_head(each)} = [{first}]"
+            lines.append(Numbered(number, text, first))
+        groups.append(Group(own, describe(case.new, source), tuple(lines)))
+    return groups
+
+
 @dataclass(frozen=True, slots=True)
 class _Answers:
     """Each item's answer, None where there is none."""
@@ -103,7 +118,7 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
     given: dict[int, list[int]] = {}
     found: dict[int, list[int]] = {}
     by_number = {group.number: group for group in groups}
-    owner = {line.number: group for group in groups for line in group.candidates}
+    stored = {line.number for group in groups for line in group.candidates}
     items = read_items(reply, keys=_KEYS, marks=("id", "same", "duplicate_ids"))
     for item in items:
         fields = folded(item) if isinstance(item, dict) else {}
@@ -112,11 +127,11 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
         if number in by_number:
             found.setdefault(number, [])
             given.setdefault(number, others)
-        elif number not in owner:
+        elif number not in stored:
             reply.drop(item, "unknown id")
             continue
         for other in others:
-            group, place = _pair(number, other, by_number=by_number, owner=owner)
+            group, place = _pair(number, other, by_number=by_number)
             if group is not None:
                 found.setdefault(group.number, []).append(place)
             elif other != number:
@@ -130,11 +145,12 @@ def _read(reply: Reply, *, groups: Sequence[Group]) -> _Answers:
     )
 
 
-def _pair(number: int, other: int, *, by_number: dict[int, Group], owner: dict[int, Group]) -> tuple[Group | None, int]:
+def _pair(number: int, other: int, *, by_number: dict[int, Group]) -> tuple[Group | None, int]:
     for new, stored in ((number, other), (other, number)):
         group = by_number.get(new)
-        if group is not None and owner.get(stored) is group:
-            return group, group.position(stored) or 0
+        place = group.position(stored) if group is not None else None
+        if place is not None:
+            return group, place
     return None, 0
 
 
@@ -194,13 +210,17 @@ async def _ask_one(
 
 def describe(entity: Described, source: SourceText | None = None) -> str:
     """Return an entity on one line: name, type, other names, and its summary or where the text mentions it."""
-    aliases = [alias for alias in entity.aliases if alias != entity.name][:_ALIASES]
-    head = f"{entity.name} ({', '.join([entity.type_name, *aliases])})"
+    head = _head(entity)
     about = entity.summary or (_surroundings(entity.name, source.content) if source else "")
     about = " ".join(about.split())
     if len(about) > _DESCRIPTION:
         about = about[:_DESCRIPTION].rstrip() + "…"
     return f"{head}: {about}" if about and normalise_name(about) != normalise_name(entity.name) else head
+
+
+def _head(entity: Described) -> str:
+    aliases = [alias for alias in entity.aliases if alias != entity.name][:_ALIASES]
+    return f"{entity.name} ({', '.join([entity.type_name, *aliases])})"
 
 
 def _surroundings(name: str, text: str) -> str:

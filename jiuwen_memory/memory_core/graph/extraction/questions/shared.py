@@ -68,10 +68,11 @@ def cut_history(source: SourceText) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A line of a list in a prompt."""
+    """A line of a list in a prompt; `first` is the number of the line that described the same thing."""
 
     number: int
     text: str
+    first: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Group:
 
     def position(self, number: int) -> int | None:
         """Return which of the candidates a number means, or None."""
-        return next((place for place, each in enumerate(self.candidates) if each.number == number), None)
+        return next((place for place, each in enumerate(self.candidates) if number in (each.number, each.first)), None)
 
 
 def numbered_groups(cases: Sequence[tuple[str, Sequence[str]]]) -> list[Group]:
