@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from typer.testing import CliRunner
 
 from jiuwen_memory.cli.commands import app
 from jiuwen_memory.foundation.settings import SETTINGS
-from tests.cli_support import PEOPLE, PLAIN, ROOT, CommandLine, command_line, run_python, told
-from tests.servers import Fault
+from tests.cli_support import PEOPLE, PLAIN, ROOT, CommandLine, command_line, run_python, told, understand
+from tests.servers import Body, Fault
 
 FACT = "Ann has lived in Rotterdam since 2010."
 COMMANDS = (
@@ -535,7 +536,16 @@ async def test_an_assistant_is_served_over_stdio(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_was_interrupted_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    stopped = threading.Event()
+
+    def hesitate(body: Body) -> str:
+        """Answer about the first five talks, and about the next one when the command has been stopped."""
+        if "since 2015." in str(body["messages"]):
+            stopped.wait(60)
+        return understand(body)
+
     with command_line(tmp_path, backend="milvus") as line:
+        line.server.replies = hesitate
         for number in range(15):
             line.write(f"talks/{number:02d}.json", told(number, "Ann"))
         arguments = ["-m", "jiuwen_memory.cli", "--config", str(line.config), "add", f"{tmp_path}/talks/*.json"]
@@ -547,6 +557,7 @@ def test_what_was_interrupted_goes_on_where_it_stopped(tmp_path: Path) -> None:
             begun = [process.stderr.readline() for _ in range(5)]
             process.send_signal(signal.SIGINT)
             rest = process.stderr.read()
+        stopped.set()
         again = line.process(*arguments[4:], "--json")
         events = json.loads(line.process("timeline", "--since", "2026-05-01", "--json").stdout)
 
