@@ -58,6 +58,7 @@ class Boat(BaseModel):
     sound: bool | None = None
     sails: Sails | None = None
     launched: date | None = None
+    masts: int | None = None
     owners: list[str] = []
 
 
@@ -145,6 +146,7 @@ async def test_attributes_are_stored_as_their_fields_have_them(
         ({"metres": "about nine"}, "metres", ["'Havsule'", '"about nine"', "valid number"]),
         ({"metres": -3}, "metres", ["-3", "greater than 0"]),
         ({"metres": "Infinity"}, "metres", ["cannot be stored"]),
+        ({"masts": 10**30}, "masts", ["cannot be stored", "64 bits"]),
         ({"rig": "dinghy"}, "rig", ["'ketch' or 'sloop'"]),
         ({"launched": "around the war"}, "launched", ["valid date"]),
         ({"owners": "Ada and Bo"}, "owners", ["valid array"]),

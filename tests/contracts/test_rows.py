@@ -254,6 +254,13 @@ async def test_a_limit_bounds_the_rows(store: GraphStore) -> None:
         await store.query(ENTITY_COLLECTION, user=ANN, limit=-1)
 
 
+def nested(depth: int) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -264,6 +271,10 @@ async def test_a_limit_bounds_the_rows(store: GraphStore) -> None:
         ({"relations": ["r"] * 4_097}, r"relations .* 4097 elements, the limit is 4096"),
         ({"relations": ["r" * 33]}, r"element of .*relations .* 33 UTF-8 bytes, the limit is 32"),
         ({"attributes": {"a": "x" * 70_000}}, r"attributes .* UTF-8 bytes, the limit is 65536"),
+        ({"attributes": {"a": float("nan")}}, r"attributes .* not JSON compliant"),
+        ({"attributes": {"a": [{"b": 2**63}]}}, r"attributes .* 64 bits"),
+        ({"attributes": {"a": -(2**63) - 1}}, r"attributes .* 64 bits"),
+        ({"attributes": nested(101)}, r"attributes .* nested more than 100 deep"),
         ({"content_embedding": [0.0] * (DIM + 1)}, r"content_embedding .* 33 values, the store holds vectors of 32"),
         ({"name_embedding": [float("nan")] * DIM}, r"name_embedding .* not a finite number"),
         ({"name_embedding": None}, r"name_embedding .* is missing"),
@@ -280,6 +291,15 @@ async def test_a_row_that_does_not_fit_is_refused_whole(
         await store.upsert(ENTITY_COLLECTION, [good, bad])
 
     assert await store.count(ENTITY_COLLECTION, user=ANN) == 0
+
+
+async def test_json_as_large_and_deep_as_allowed_is_kept(store: GraphStore) -> None:
+    numbers = {"most": 2**63 - 1, "least": -(2**63), "digits": "9" * 30, "parts": [[]] * 200}
+    kept = entity("a").revise(attributes={**numbers, "deep": nested(98)})
+
+    await store.upsert(ENTITY_COLLECTION, [kept])
+
+    assert await store.query(ENTITY_COLLECTION, user=ANN, consistency="strong") == [without_vectors(kept)]
 
 
 async def test_texts_as_long_as_allowed_are_kept(store: GraphStore) -> None:

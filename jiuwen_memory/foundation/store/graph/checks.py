@@ -30,6 +30,8 @@ from jiuwen_memory.foundation.store.query import (
 )
 
 INT_LIMIT: Final = 2**63
+JSON_DEPTH: Final = 100
+_LONG_NUMBER: Final = re.compile(r"\d{19}")
 _JSON_KEY: Final = re.compile(r"[\w .-]{1,100}")
 """Keys that every backend reads alike inside `column["key"]`."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -103,6 +105,19 @@ def check_limit(limit: int | None, *, what: str = "limit") -> None:
     """Refuse a negative number of rows."""
     if limit is not None and limit < 0:
         raise StoreParameterError(f"{what} is {limit}; give 0 or more.")
+
+
+def json_text(value: object) -> str:
+    """Return a value as a JSON column keeps it.
+
+    Raises:
+        ValueError, TypeError: no store can keep it, or none could read it again.
+    """
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # Milvus would only say so in the middle of a write. Most values need no closer look.
+    if _LONG_NUMBER.search(written) or written.count("[") + written.count("{") > JSON_DEPTH:
+        _check_leaves(value)
+    return written
 
 
 def storable_ids(ids: Iterable[str]) -> list[str]:
@@ -240,10 +255,20 @@ def _check_bytes(value: str, limit: int, *, where: str) -> None:
 
 def _check_json(value: object, limit: int, *, where: str) -> None:
     try:
-        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        written = json_text(value)
     except (TypeError, ValueError) as error:
         raise StoreParameterError(f"{where} cannot be written as JSON: {error}.") from error
     _check_bytes(written, limit, where=where)
+
+
+def _check_leaves(value: object, depth: int = 0) -> None:
+    if depth > JSON_DEPTH:
+        raise ValueError(f"it is nested more than {JSON_DEPTH} deep")
+    if isinstance(value, int) and not -INT_LIMIT <= value < INT_LIMIT:
+        raise ValueError("it holds a whole number that does not fit into 64 bits")
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for each in parts:
+        _check_leaves(each, depth + 1)
 
 
 def _column(field: str, columns: Mapping[str, Column]) -> Column:

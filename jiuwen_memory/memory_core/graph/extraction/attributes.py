@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, JsonValue, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
+from jiuwen_memory.foundation.store.graph.checks import json_text
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.base import JsonSchema
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import TypeDef
@@ -109,7 +110,7 @@ def _stored(made: BaseModel, left: Mapping[str, JsonValue], *, refused: Sequence
     for name, given in left.items():
         try:
             value = made.model_dump(mode="json", include={name}, by_alias=False).get(name)
-            json.dumps(value, allow_nan=False)
+            json_text(value)
         except (ValueError, TypeError, PydanticUserError) as error:
             unstorable.append(Refused(name, given, f"it cannot be stored: {error}"[:_REASON]))
         else:

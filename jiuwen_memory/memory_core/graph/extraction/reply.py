@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ _END_OF_THINKING: Final = re.compile(r"(?is)^.*</(?:think|thinking|thought|reaso
 _OPEN_THINKING: Final = re.compile(r"(?is)<(?:think|thinking|thought|reasoning|reflection)>.*$")
 _FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
 _NUMBER: Final = re.compile(r"-?\d+(?:\.0+)?")
+_DIGITS_OF_64_BITS: Final = 19
 _ITEM_LEVEL: Final = ("[", "{[", "{")
 _WRAPPERS: Final = ("arguments", "parameters", "result", "results", "response", "answer", "output", "data")
 _PLACEHOLDERS: Final = frozenset(
@@ -79,14 +81,13 @@ def _holds_items(value: JsonValue) -> bool:
 
 def _scan(text: str) -> tuple[list[JsonValue], bool]:
     """Return the values that are valid JSON; without any, the repaired ones; and whether the last was cut off."""
-    decoder = json.JSONDecoder(object_pairs_hook=_first_wins, strict=False)
     valid: list[JsonValue] = []
     repaired: list[JsonValue] = []
     is_cut = False
     position = _next_opening(text, 0)
     while position >= 0:
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, end = _DECODER.raw_decode(text, position)
             valid.append(value)
         except (json.JSONDecodeError, RecursionError):
             span = _span(text, position)
@@ -110,6 +111,24 @@ def _first_wins(pairs: Sequence[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     for key, value in pairs:
         result.setdefault(key, value)
     return result
+
+
+def _whole(digits: str) -> int | str:
+    return int(digits) if len(digits) < _DIGITS_OF_64_BITS else digits
+
+
+def _fraction(digits: str) -> float | str:
+    return number if math.isfinite(number := float(digits)) else digits
+
+
+# Numbers that no store can hold stay digits, and what is no number is nothing.
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_first_wins,
+    parse_int=_whole,
+    parse_float=_fraction,
+    parse_constant=lambda name: None,
+    strict=False,
+)
 
 
 def _is_schema(value: JsonValue) -> bool:
@@ -168,7 +187,7 @@ def _repair(text: str) -> list[JsonValue]:
     if not text:
         return []
     try:
-        value = json.loads(text, strict=False, object_pairs_hook=_first_wins)
+        value = _DECODER.decode(text)
     except (json.JSONDecodeError, RecursionError):
         value = _loosely_read(text)
     return [value] if isinstance(value, (dict, list)) and not _is_schema(value) else []
@@ -178,7 +197,7 @@ def _loosely_read(text: str) -> JsonValue:
     from json_repair import repair_json
 
     try:
-        value: JsonValue = json.loads(repair_json(text, ensure_ascii=False), strict=False)
+        value: JsonValue = _DECODER.decode(repair_json(text, ensure_ascii=False))
     except (ValueError, RecursionError):
         return None
     return value
@@ -212,7 +231,7 @@ def read_named_items(reply: Reply, *, keys: Sequence[str], marks: Sequence[str])
     for value in reply.values:
         fields = folded(value) if isinstance(value, dict) else {}
         for wrapper in _WRAPPERS:
-            inner = _unquoted(fields.get(wrapper))
+            inner = unquoted(fields.get(wrapper))
             if isinstance(inner, dict):
                 fields = {**folded(inner), **fields}
         name = _named(fields, keys)
@@ -232,7 +251,7 @@ def _items(value: JsonValue, keys: Sequence[str], marks: Sequence[str]) -> list[
         return _as_list(fields[name], marks)
     for wrapper in _WRAPPERS:
         if isinstance(fields.get(wrapper), (dict, list, str)):
-            return _items(_unquoted(fields[wrapper]), keys, marks)
+            return _items(unquoted(fields[wrapper]), keys, marks)
     if any(mark in fields for mark in marks):
         return [value]
     lists = [part for part in fields.values() if isinstance(part, list)]
@@ -255,7 +274,7 @@ def _named(fields: Mapping[str, JsonValue], keys: Sequence[str]) -> str | None:
 
 
 def _as_list(value: JsonValue, marks: Sequence[str]) -> list[JsonValue]:
-    value = _unquoted(value)
+    value = unquoted(value)
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
@@ -263,8 +282,8 @@ def _as_list(value: JsonValue, marks: Sequence[str]) -> list[JsonValue]:
     return [] if value is None or value is False or is_placeholder(str(value)) else [value]
 
 
-def _unquoted(value: JsonValue) -> JsonValue:
-    """Read JSON that was put into a string."""
+def unquoted(value: JsonValue) -> JsonValue:
+    """Return a value; JSON that was put into a string is read."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         inner, _ = _scan(value)
         return inner[0] if inner else value
@@ -296,7 +315,7 @@ def _keyed(value: JsonValue, count: int, keys: Sequence[str], marks: Sequence[st
     if "id" in fields and (number := read_id(fields["id"])) is not None:
         return {number: value}
     for wrapper in (*keys, *_WRAPPERS):
-        inner = _unquoted(fields.get(wrapper))
+        inner = unquoted(fields.get(wrapper))
         if isinstance(inner, (dict, list)):
             return _keyed(inner, count, keys, marks)
     return {1: value} if count == 1 and any(mark in fields for mark in (*marks, *keys)) else {}
