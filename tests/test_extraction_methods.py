@@ -140,6 +140,21 @@ async def test_a_malformed_reply_gives_what_is_good_in_it(method: Extraction, re
     assert update.usage.reasked == 0
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "7" * 30, "7" * 5000], ids=lambda each: each[:30])
+@pytest.mark.parametrize("method", ["episodic", "episodic_gist", "temporal"])
+async def test_a_number_that_no_store_can_hold_costs_nothing_but_itself(method: Extraction, number: str) -> None:
+    further = f'"time":{number},"qualifiers":{{"weight":{number},"place":"Turin"}}'
+    told = f'{{"entities":[{LISTED}],"facts":[{FACT},{further}}}]}}'
+    replies = {**script(), "GistFacts" if method == "episodic_gist" else ASKED_FIRST[method]: told}
+
+    update = await add(memory_of(method, replies), "Ravi wants to build a search page in Turin.")
+
+    assert edges_of(update) == [("Ravi", "wants", "search page")]
+    (fact,) = update.added_relation
+    assert fact.qualifiers["place"] == "Turin" and fact.valid_since is None
+    assert all(isinstance(each, str) for each in fact.qualifiers.values())
+
+
 @pytest.mark.parametrize("reply", ["I cannot.", "", '{"facts":[{"fact":"x"}]}', "{}"])
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_reply_with_nothing_usable_is_asked_for_once_more_then_nothing_is_stored(
@@ -183,6 +198,56 @@ async def test_half_a_sentence_is_no_thing_but_stays_in_the_fact() -> None:
     assert names_of(update) == ["Ravi"]
     assert [each.obj_type for each in update.added_relation] == ["EntityFact", "EntityFact"]
     assert update.added_relation[0].content == f"Ravi wants {long}."
+
+
+@pytest.mark.parametrize("ends", [(1, 2), ("1", "2"), ("[1]", "[2]"), ("[1] Ravi", "[2] search page")], ids=repr)
+async def test_gist_facts_may_name_things_by_the_numbers_they_are_listed_under(ends: tuple[Any, Any]) -> None:
+    fact = triple(ends[0], "wants", ends[1], fact="Ravi wants a search page.")
+
+    update = await add(memory_of("episodic_gist", {**script(), "GistFacts": {"facts": [fact]}}))
+
+    assert edges_of(update) == [("Ravi", "wants", "search page")]
+    assert [(each.qualifiers, each.valid_since) for each in update.added_relation] == [({}, None)]
+
+
+@pytest.mark.parametrize(
+    ("end", "time"),
+    [
+        ("42", None),
+        ("3.5", None),
+        ("1,000", None),
+        ("10:1", None),
+        ("2024", "2024"),
+        ("15 March 2024", "2024-03-15"),
+        ("2024年3月", "2024-03"),
+    ],
+)
+@pytest.mark.parametrize("method", ["episodic", "episodic_gist", "temporal"])
+async def test_an_end_that_is_a_time_says_when_and_a_number_says_nothing(
+    method: Extraction, end: str, time: str | None
+) -> None:
+    replies = script()
+    fact = triple("Ravi", "counted", end, fact=f"Ravi counted {end}.")
+    replies["GistFacts" if method == "episodic_gist" else ASKED_FIRST[method]]["facts"] = [fact]
+
+    update = await add(memory_of(method, replies), f"Ravi counted {end}. That is all about Ravi and the search page.")
+
+    (told,) = update.added_relation
+    assert told.lhs == told.rhs
+    assert str(told.qualifiers.get("time", ""))[:7] == (time or "")[:7]
+    assert (told.valid_since is None) == (time is None)
+
+
+@pytest.mark.parametrize("method", ["episodic", "temporal"])
+async def test_a_number_is_a_thing_only_where_both_ends_are_numbers(method: Extraction) -> None:
+    replies = script()
+    numbered = {"subject": 1, "predicate": "wants", "object": 2, "fact": "Ravi wants a search page."}
+    replies[ASKED_FIRST[method]]["facts"] = [triple("Ravi", "has", "2", fact="Ravi has 2."), numbered]
+
+    update = await add(memory_of(method, replies), "Ravi wants a search page. Ravi has 2.")
+
+    assert edges_of(update) == [("Ravi", "has", "Ravi"), ("Ravi", "wants", "search page")]
+    assert [(each.qualifiers, each.valid_since) for each in update.added_relation] == [({}, None)] * 2
 
 
 async def test_gist_facts_keep_to_the_listed_things() -> None:

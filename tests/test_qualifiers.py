@@ -116,6 +116,71 @@ async def test_a_time_of_the_users_type_is_not_when_the_fact_holds(kind: type[Re
     assert fact.valid_since == 1_714_521_600
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"place": "Wells"}, {"place": "Wells"}),
+        ([{"Key": "Place", "Value": "Wells"}], {"place": "Wells"}),
+        ('{"place": "Wells"}', {"place": "Wells"}),
+        ('[{"key": "place", "value": "Wells"}]', {"place": "Wells"}),
+        (["place: Wells", "emotion：afraid"], {"place": "Wells", "emotion": "afraid"}),
+        ("place: Wells", {"place": "Wells"}),
+        ([["place", "Wells"]], {"place": "Wells"}),
+        ({"place": ["Wells", None, "Bath"]}, {"place": "Wells, Bath"}),
+        ({"地点": "韦尔斯"}, {"地点": "韦尔斯"}),
+        ({"pain": 3, "sure": False}, {"pain": 3, "sure": False}),
+        ({"place": "unknown", "emotion": None, "intent": [], "pain": {}}, {}),
+        (None, {}),
+    ],
+    ids=str,
+)
+async def test_qualifiers_are_read_as_models_write_them(given: Any, kept: dict[str, Any]) -> None:
+    memory = fake_memory(strategy=EPISODIC)
+    said = {**visit("x"), "qualifiers": given}
+    model_of(memory).replies["EpisodicFacts"] = {"entities": [], "facts": [said]}
+
+    update = await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Ida was afraid. In Wells she saw the dentist.")
+
+    assert update.added_relation[0].qualifiers == kept
+    assert update.warnings == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"place": {"city": "Wells"}},
+        "in Wells",
+        {"": "Wells"},
+        [{"value": "Wells"}],
+        {f"key{number}": number for number in range(9)},
+        [{"key": "place", "value": "Wells"}, {"key": "location", "value": "Bath"}],
+    ],
+    ids=["a structure", "words without a key", "no key", "no key in a list", "too many", "another value of a key"],
+)
+async def test_a_qualifier_that_is_left_out_is_told(given: Any) -> None:
+    memory = fake_memory(strategy=EPISODIC)
+    said = {**visit("x"), "qualifiers": given}
+    model_of(memory).replies["EpisodicFacts"] = {"entities": [], "facts": [said]}
+
+    update = await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Ida saw the dentist in Wells and Bath.")
+
+    assert len(update.added_relation) == 1
+    (warning,) = update.warnings
+    assert "no qualifier" in warning
+
+
+@pytest.mark.parametrize("time", [2024, 2024.0, "2024", ["2024"]], ids=repr)
+async def test_a_year_given_as_a_number_says_when(time: Any) -> None:
+    memory = fake_memory(strategy=AddMemStrategy(extraction="temporal", chinese_entity=False))
+    said = {**visit("x"), "qualifiers": [], "time": time}
+    model_of(memory).replies["TemporalFacts"] = {"entities": [], "facts": [said]}
+
+    update = await memory.add_memory(EpisodeType.DOCUMENT, "ann", "Ida saw the dentist in 2024.")
+
+    (fact,) = update.added_relation
+    assert (fact.qualifiers, fact.since) == ({"time": "2024"}, resolve_time("2024", MAY))
+
+
 async def test_a_repeat_adds_the_qualifiers_that_were_not_known() -> None:
     memory = fake_memory(strategy=EPISODIC)
     await told(memory, visit("Wells"), text="Ida saw the dentist in Wells.")

@@ -26,12 +26,13 @@ from jiuwen_memory.memory_core.graph.extraction.questions.relations import (
     mention_labels,
     without_repeats,
 )
-from jiuwen_memory.memory_core.graph.extraction.reply import Reply, fold_key, folded, read_text
+from jiuwen_memory.memory_core.graph.extraction.reply import Reply, fold_key, folded, read_id, read_text, unquoted
 from jiuwen_memory.memory_core.graph.extraction.values import Fact, Mention, SourceText
 
 LONGEST_END: Final = 60
 """Characters of an end that is a thing and not half a sentence; what is longer stays in the fact's words."""
 QUALIFIERS_KEPT: Final = 8
+_PAIR: Final = 2
 _LONGEST_KEY: Final = 40
 _LONGEST_VALUE: Final = 200
 _USUAL: Final = ("time", "place", "emotion", "intent")
@@ -46,6 +47,7 @@ _KEY_NAMES: Final = {
     "location": "place",
     "where": "place",
 }
+_TOLD_TIME: Final = re.compile(r"[^\W\d_]|(?<!\d)\d{4}(?!\d)")
 _SENTENCE_END: Final = re.compile(r"[!?！？。；]$|[a-z]{3}\.$")
 _QUALIFIER_LISTS: Final = ("qualifiers", "qualifier", "circumstances", "context")
 
@@ -89,10 +91,13 @@ class FactReader:
         subject, target = (self._person(end, speaker) for end in (subject, target))
         content = _line(first_of(fields, FACT_FIELDS)) or _sentence(subject, name, target)
         qualifiers = {**self._qualifiers(fields), **({"said_by": speaker} if speaker else {})}
-        if not self._names.with_dates and is_date(target) and not self._ends.is_listed(target):
+        # Where the question numbers nothing, a number is a thing's only if the answer calls both ends by number.
+        by_number = not self._is_open or read_id(subject) is not None
+        if not self._names.with_dates and _is_time(target) and self._find(target, by_number=by_number) is None:
             qualifiers.setdefault("time", target)
             target = subject
-        source, at = self._end(subject), self._end(target or subject)
+        source = self._end(subject, by_number=by_number)
+        at = self._end(target, by_number=by_number) if target else source
         if source is not None and at is None and self._names.reason_to_drop(target) != "copied from the prompt":
             at = source
         if source is None or at is None or self._names.is_copied(content):
@@ -120,9 +125,14 @@ class FactReader:
         only = next(iter(self._speakers.values())) if len(self._speakers) == 1 else ""
         return speaker or only or name
 
-    def _end(self, name: str) -> int | None:
+    def _find(self, name: str, *, by_number: bool) -> int | None:
+        """Return the position of the listed thing that a name means, or a number if things go by numbers."""
+        is_amount = not by_number and read_id(name) is not None and not self._ends.is_listed(name)
+        return None if is_amount else self._ends.find(name)
+
+    def _end(self, name: str, *, by_number: bool) -> int | None:
         """Return the position of the thing that a name means; one that was not listed is, if it may be, from now on."""
-        found = self._ends.find(name)
+        found = self._find(name, by_number=by_number)
         speaker = self._speakers.get(normalise_name(name))
         if found is not None:
             return found
@@ -141,13 +151,16 @@ class FactReader:
         found: dict[str, JsonValue] = {}
         for key, value in given:
             name = _key(key)
-            words = value if isinstance(value, bool | int | float) else _line(value)[:_LONGEST_VALUE]
+            words = _words(value, name)
+            is_nothing = words == "" and not (isinstance(value, dict | list) and value)
+            if is_nothing or found.get(name) == words:
+                continue
             if not name or words == "" or name in found or len(found) == QUALIFIERS_KEPT:
-                continue
-            if isinstance(words, str) and self._names.is_copied(words):
+                self._reply.drop({str(key): value}, "no qualifier that can be kept")
+            elif isinstance(words, str) and self._names.is_copied(words):
                 self._reply.drop(f"{name}: {words}", "copied from the prompt")
-                continue
-            found[name] = words
+            else:
+                found[name] = words
         return found
 
 
@@ -177,18 +190,39 @@ def _needs_no_space(before: str, after: str) -> bool:
     return all(sides) and not (before + after).isdigit()
 
 
+def _is_time(end: str) -> bool:
+    """Tell whether an end is words for a time, or a date with its year: numbers alone may count anything."""
+    return is_date(end) and _TOLD_TIME.search(end) is not None
+
+
 def _pairs(value: JsonValue) -> list[tuple[object, JsonValue]]:
-    """Read `[{"key": "place", "value": "Turin"}]` and `{"place": "Turin"}`."""
+    """Read `{"place": "Turin"}`, and lists of `{"key": "place", "value": "Turin"}`, `"place: Turin"` and pairs."""
+    value = unquoted(value)
     if isinstance(value, dict):
         return list(value.items())
     pairs: list[tuple[object, JsonValue]] = []
-    for item in value if isinstance(value, list) else ():
+    for item in value if isinstance(value, list) else [value]:
         fields = folded(item) if isinstance(item, dict) else {}
         if "value" in fields:
             pairs.append((first_of(fields, ("key", "name", "type")), fields["value"]))
+        elif isinstance(item, list) and len(item) == _PAIR:
+            pairs.append((item[0], item[1]))
+        elif isinstance(item, str):
+            key, mark, words = re.sub("[：=]", ":", item, count=1).partition(":")
+            pairs.append((key, words) if mark else ("", item))
         else:
             pairs.extend(fields.items())
     return pairs
+
+
+def _words(value: JsonValue, name: str) -> JsonValue:
+    """Return the value of a qualifier: a number, a truth value, or words; a time is always words, to be computed."""
+    if isinstance(value, bool | int | float) and name != "time":
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    parts = [_line(each) for each in value] if isinstance(value, list) else [_line(value)]
+    return ", ".join(filter(None, parts))[:_LONGEST_VALUE]
 
 
 def _key(key: object) -> str:
