@@ -34,6 +34,7 @@ from jiuwen_memory.memory_core.graph.extraction.values import (
     SummaryCase,
     VerdictCase,
 )
+from jiuwen_memory.testing import fake_memory
 from tests.extraction_support import ScriptedModel, asker_for
 
 HOSTILE = (
@@ -136,6 +137,46 @@ def test_a_missing_file_or_variable_is_named(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(PromptFilesMissingError, match=re.escape(words)):
             library.render(name, "en", text="x")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"=== system ===\r\nWhere?\r\n=== user ===\r\n{{ text }}\r\n",
+        b"\xef\xbb\xbf=== system ===\nWhere?\n=== user ===\n{{ text }}",
+        b"=== System ===\nWhere?\n  ===user===  \n{{ text }}",
+        b"{# mine #}\n=== system ===\nWhere?\n=== user ===\n{{ text }}",
+    ],
+    ids=["Windows newlines", "byte order mark", "capitals and spaces", "a comment before"],
+)
+def test_a_file_is_read_as_editors_write_it(tmp_path: Path, written: bytes) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "timezone.md").write_bytes(written)
+
+    messages = PromptLibrary(tmp_path).render("timezone", "en", text="Oslo")
+
+    assert messages == [{"role": "system", "content": "Where?"}, {"role": "user", "content": "Oslo"}]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "=== user ===\n{{ text }}".encode("utf-16"),
+        "=== user ===\n{{ text }} där".encode("latin-1"),
+        b"=== user ===\n{{ text / 2 }}",
+        b"=== user ===\n{{ text() }}",
+        b"=== user ===\n{{ 1 / 0 }}{{ text }}",
+        b"=== user ===\n{% include text %}",
+    ],
+    ids=["UTF-16", "Latin-1", "a text divided", "a text called", "division by zero", "another file"],
+)
+async def test_what_goes_wrong_in_a_file_of_yours_is_an_error_of_ours(tmp_path: Path, written: bytes) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "timezone.md").write_bytes(written)
+    memory = fake_memory(prompts=tmp_path)
+
+    with pytest.raises(PromptFilesMissingError, match=r"timezone\.md"):
+        await memory.add_memory(EpisodeType.DOCUMENT, "kim", "It rained in Oslo.")
 
 
 def test_a_template_cannot_reach_python(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS, Prompt
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = "=== system ===\nWhere?{% if short %} Short.{% endif %}\n{{ schema }}\n=== user ===\n"
+SET_ABOVE = "=== system ===\n{% set who = 'Ann' %}\n"
 
 
 def write(folder: Path, file: str, text: str) -> None:
@@ -39,6 +40,9 @@ def test_the_built_in_prompts_pass(tmp_path: Path) -> None:
         ("en/rerank.md", PLACE + "{{ query }}", "missing_variable", "'lines'"),
         ("en/timezone.md", "{{ text }}", "unreadable", "=== system ==="),
         ("en/timezone.md", PLACE + "{% if %}{{ text }}", "unreadable", "cannot be read"),
+        ("en/timezone.md", "=== assistant ===\n" + PLACE + "{{ text }}", "unreadable", "begins with '=== assistant"),
+        ("en/timezone.md", PLACE + "{% include 'en/entities.md' %}{{ text }}", "unreadable", "one file"),
+        ("en/timezone.md", SET_ABOVE + PLACE + "{{ text }} {{ who }}", "unknown_variable", "who"),
         ("en/timezones.md", PLACE + "{{ text }}", "unknown_file", "never read"),
         ("de/timezone.md", PLACE + "{{ text }}", "unknown_file", "never read"),
         ("en/timezone.txt", PLACE + "{{ text }}", "unknown_file", "never read"),
@@ -65,6 +69,22 @@ def test_what_ours_uses_and_yours_does_not_is_a_hint(tmp_path: Path) -> None:
 
     assert [(each.kind, each.is_error) for each in found] == [("unused_variable", False)]
     assert "'short'" in str(found[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% set text = text | trim %}{{ text }}",
+        "{% if text %}{% set first, second = text, 1 %}{{ first }}{{ second }}{% endif %}",
+        "{% if text %}{% set told %}{{ text }}{% endset %}{{ told }}{% endif %}",
+        "{% macro told(words) %}{{ words }}{% endmacro %}{{ told(text) }}",
+    ],
+    ids=["trimmed", "two at once", "a block", "a macro"],
+)
+def test_what_a_file_sets_itself_is_no_variable_and_hides_none(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "en/timezone.md", PLACE + text)
+
+    assert check_prompts(tmp_path) == []
 
 
 def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:

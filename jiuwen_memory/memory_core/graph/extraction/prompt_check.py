@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 
 from jiuwen_memory.errors import PromptFilesMissingError
 from jiuwen_memory.memory_core.config.graph import Language
-from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS, PromptLibrary, used_variables
+from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS, PromptLibrary, read_prompt, used_variables
 
 PromptFaultKind = Literal["unknown_file", "unreadable", "unknown_variable", "missing_variable", "unused_variable"]
 
@@ -61,8 +61,8 @@ def _faults(path: Path, root: Path) -> Iterator[PromptFault]:
         return
     built_in = used_variables(PromptLibrary().source(name, language), file)
     try:
-        used = used_variables(path.read_text(encoding="utf-8"), file)
-    except (PromptFilesMissingError, UnicodeDecodeError) as error:
+        used = used_variables(read_prompt(path), file, given=built_in)
+    except PromptFilesMissingError as error:
         yield PromptFault("unreadable", file, str(error))
         return
     for variable in sorted(used - built_in):

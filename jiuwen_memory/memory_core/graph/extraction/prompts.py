@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("jiuwen_memory")
 
 _PACKAGE: Final = "jiuwen_memory.memory_core.graph.extraction"
-_ROLE: Final = re.compile(r"^=== (system|user) ===[ \t]*\n", re.MULTILINE)
+_ROLE: Final = re.compile(r"^[ \t]*=== *(system|user) *===[ \t]*(?:\n|\Z)", re.MULTILINE | re.IGNORECASE)
+_COMMENT: Final = re.compile(r"\{#.*?#\}", re.DOTALL)
 _CLOSING_TAG: Final = re.compile(r"</([A-Za-z][\w-]*)>")
 
 QUESTIONS: Final = (
@@ -85,7 +86,7 @@ class PromptLibrary:
         for place in places:
             file = place / language / f"{name}.md"
             if file.is_file():
-                return file.read_text(encoding="utf-8")
+                return read_prompt(file)
         raise PromptFilesMissingError(
             f"The prompt file {language}/{name}.md is missing in {', '.join(str(place) for place in places)}; "
             "reinstall the package, or correct the folder given as `prompts`."
@@ -98,7 +99,7 @@ class PromptLibrary:
         self.load(name, language)
         try:
             rendered = [(part.role, part.template.render(variables)) for part in self._parts[(name, language)]]
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise PromptFilesMissingError(
                 f"The prompt file {language}/{name}.md cannot be rendered: {error}. Use only the variables that the "
                 "built-in file of that name uses."
@@ -132,8 +133,20 @@ def _built_in_folders() -> tuple[Traversable, ...]:
     return (package / "prompts", checkout)
 
 
-def used_variables(source: str, label: str) -> frozenset[str]:
-    """Return the variables that the text of a prompt file uses.
+def read_prompt(file: Traversable) -> str:
+    """Return the text of a prompt file, without the mark that editors put before UTF-8.
+
+    Raises:
+        PromptFilesMissingError: it cannot be read, or is no UTF-8.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptFilesMissingError(f"The prompt file {file} cannot be read: {error}; save it as UTF-8.") from error
+
+
+def used_variables(source: str, label: str, *, given: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the variables that the text of a prompt file uses; what it sets itself is none, unless it is `given` too.
 
     Raises:
         PromptFilesMissingError: it cannot be read as a prompt.
@@ -141,10 +154,15 @@ def used_variables(source: str, label: str) -> frozenset[str]:
     from jinja2 import meta, nodes
 
     _compile(source, label)
-    tree = _environment(source).parse(source)
-    # What is set inside a block counts as undeclared too.
-    own = {each.target.name for each in tree.find_all(nodes.Assign) if isinstance(each.target, nodes.Name)}
-    return frozenset(meta.find_undeclared_variables(tree) - own)
+    used: set[str] = set()
+    for _, tree in _trees(source, label, _environment(source)):
+        # What is set inside a block counts as undeclared too.
+        targets = [each.target for each in tree.find_all(nodes.Assign)]
+        targets += [each.target for each in tree.find_all(nodes.AssignBlock)]
+        names = [name for each in targets for name in (each, *each.find_all(nodes.Name))]
+        own = {name.name for name in names if isinstance(name, nodes.Name)}
+        used |= meta.find_undeclared_variables(tree) - (own - given)
+    return frozenset(used)
 
 
 def _environment(source: str) -> jinja2.Environment:
@@ -165,16 +183,30 @@ def _environment(source: str) -> jinja2.Environment:
 def _compile(source: str, label: str) -> tuple[_Part, ...]:
     from jinja2 import TemplateError
 
-    pieces = _ROLE.split(source)[1:]
-    if not pieces:
-        raise PromptFilesMissingError(f"The prompt file {label} needs a line `=== system ===` or `=== user ===`.")
     environment = _environment(source)
     try:
-        return tuple(
-            _Part(role, environment.from_string(text)) for role, text in zip(pieces[::2], pieces[1::2], strict=True)
-        )
+        trees = _trees(source, label, environment)
+        return tuple(_Part(role, environment.from_string(tree)) for role, tree in trees)
     except TemplateError as error:
         raise PromptFilesMissingError(f"The prompt file {label} cannot be read: {error}.") from error
+
+
+def _trees(source: str, label: str, environment: jinja2.Environment) -> list[tuple[str, jinja2.nodes.Template]]:
+    """Return the role and the template of each message."""
+    from jinja2 import TemplateError, meta
+
+    before, *pieces = _ROLE.split(source)
+    if not pieces:
+        raise PromptFilesMissingError(f"The prompt file {label} needs a line `=== system ===` or `=== user ===`.")
+    if lost := _COMMENT.sub("", before).strip():
+        raise PromptFilesMissingError(
+            f"The prompt file {label} begins with {lost[:40]!r}, which no message would hold; put it below a line "
+            "`=== system ===` or `=== user ===`."
+        )
+    trees = [(role.lower(), environment.parse(text)) for role, text in zip(pieces[::2], pieces[1::2], strict=True)]
+    if any(list(meta.find_referenced_templates(tree)) for _, tree in trees):
+        raise TemplateError("a prompt is one file, and cannot include or import another")
+    return trees
 
 
 class _Neutraliser:
