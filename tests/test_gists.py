@@ -231,6 +231,28 @@ async def test_a_fact_and_its_things_point_to_the_message_that_tells_of_them() -
     assert {each.session_id for each in (first, second, third)} == {"monday"}
 
 
+@pytest.mark.parametrize(
+    ("name", "naming", "other"),
+    [
+        ("Ann", "Ann's cat sleeps.", "We planned the annual fair."),
+        ("Ina", "Ina sang.", "They live in a house."),
+        ("Teal shop", "All Teal shops are shut.", "The teal door opens."),
+        ("王芳", "昨天王 芳來了。", "芳香的王国。"),
+        ("🦊", "Look: 🦊!", "A fox."),
+    ],
+)
+async def test_a_message_names_a_thing_in_whole_words(name: str, naming: str, other: str) -> None:
+    memory = gist_memory(split_messages=True)
+    answers = {"GistExtraction": {"gists": [], "entities": [{"name": name, "type": "Entity"}]}}
+    model_of(memory).replies = {**answers, "GistFacts": {"facts": []}}
+    said = [{"role": "user", "name": "Ravi", "content": text} for text in (other, naming, other)]
+
+    update = await memory.add_memory(EpisodeType.CONVERSATION, "ann", said)
+
+    (thing,) = (each for each in update.added_entity if each.name == name)
+    assert (thing.episodes, thing.mention_count) == ([update.added_episode[1].uuid], 1)
+
+
 async def test_a_deleted_message_takes_only_its_own_facts_along() -> None:
     memory = gist_memory(split_messages=True)
     _, second, *_ = await talk(memory)

@@ -40,22 +40,28 @@ class Record:
         return max(spoken or self.verbatim, key=lambda each: len(tokens & self._words[each.uuid]))
 
     def naming(self, names: Iterable[str]) -> list[Episode]:
-        """Return the verbatim episodes in which one of the names stands; spaces do not matter."""
-        wanted = [_unspaced(name) for name in names]
-        return [each for each in self.verbatim if any(name in self._unspaced[each.uuid] for name in wanted)]
+        """Return the verbatim episodes that have all words of one of the names, by case, width and ending aside."""
+        wanted = [(frozenset(query_tokens(name).split()), normalise_name(name)) for name in names]
+
+        def is_named(episode: Episode) -> bool:
+            words, plain = self._words[episode.uuid], self._plain[episode.uuid]
+            # Pictures and signs make no words.
+            return any(name <= words if name else sign in plain for name, sign in wanted)
+
+        return list(filter(is_named, self.verbatim))
 
     @cached_property
     def _words(self) -> Mapping[str, frozenset[str]]:
         """The words of each verbatim episode: a talk has as many messages as it tells facts."""
-        return {each.uuid: frozenset(search_tokens(each.content).split()) for each in self.verbatim}
+        return {
+            each.uuid: frozenset(search_tokens(f"{each.content}\n{self._plain[each.uuid]}").split())
+            for each in self.verbatim
+        }
 
     @cached_property
-    def _unspaced(self) -> Mapping[str, str]:
-        return {each.uuid: _unspaced(each.content) for each in self.verbatim}
-
-
-def _unspaced(text: str) -> str:
-    return normalise_name(text).replace(" ", "")
+    def _plain(self) -> Mapping[str, str]:
+        """The texts without spaces between Chinese characters, which some people write into names."""
+        return {each.uuid: normalise_name(each.content) for each in self.verbatim}
 
 
 def resolve_record(request: AddRequest, history: History, language: Language) -> Record:
