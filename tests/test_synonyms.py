@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
-from jiuwen_memory import ENTITY_COLLECTION, AddMemStrategy, Entity
+from jiuwen_memory import (
+    ENTITY_COLLECTION,
+    AddMemStrategy,
+    Entity,
+    EpisodeType,
+    GraphConfig,
+    GraphStoreIndexConfig,
+)
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.locks import InProcessLocks, Lease
+from jiuwen_memory.foundation.store.graph.database_config import DistanceMetric
 from jiuwen_memory.foundation.store.query import filter_user
-from jiuwen_memory.testing import FakeEmbedder
-from tests.memory_support import Taught, all_entities, taught
+from jiuwen_memory.testing import FakeEmbedder, fake_memory
+from tests.memory_support import Taught, all_entities, entities, model_of, taught
 
 CLOSE = {"Katherine Johnson": "Human", "Katherine Johnsson": "Human", "Oslo": "Place"}
 ALIKE = {
@@ -173,7 +182,10 @@ async def test_links_are_not_found_as_facts() -> None:
     assert list(await world.memory.triples("ann")) == []
 
 
-@pytest.mark.parametrize(("wrong", "value"), [("min_similarity", 0.0), ("min_similarity", 1.5), ("top_k", 0)])
+@pytest.mark.parametrize(
+    ("wrong", "value"),
+    [("min_similarity", 0.0), ("min_similarity", 1.5), ("min_similarity", "0.8"), ("top_k", 0), ("top_k", "3")],
+)
 async def test_what_no_link_can_fulfil_is_refused(wrong: str, value: Any) -> None:
     world = taught()
 
@@ -236,6 +248,27 @@ async def test_a_new_entity_is_linked_to_the_nearest_of_all_stored_and_new_ones_
     await world.learn("Two.", types={"New": "Entity", "Newer": "Entity"})
 
     assert await linked(world) == {frozenset(("Old", "New")), frozenset(("New", "Newer"))}
+
+
+@pytest.mark.parametrize("metric", get_args(DistanceMetric))
+@pytest.mark.parametrize("backend", ["memory", "milvus"])
+async def test_a_similarity_that_is_just_enough_is_enough_however_it_was_rounded(
+    backend: str, metric: DistanceMetric, tmp_path: Path
+) -> None:
+    index = GraphStoreIndexConfig(distance_metric=metric)
+    config = GraphConfig(uri=str(tmp_path / "s.db"), backend=backend, embed_dim=64, db_embed_config=index)
+    third = 3**-0.5
+    places = {"One": [third] * 3, "Same": [third] * 3, "Close": [0.8 * third] * 3 + [0.6]}
+    async with fake_memory(config=config, embedder=Placing(places)) as memory:
+        model_of(memory).replies["EntityExtraction"] = entities(dict.fromkeys(places, "Entity"))
+        await memory.add_memory(EpisodeType.DOCUMENT, "ann", "One, Same and Close.")
+
+        equal = await memory.link_synonyms("ann", min_similarity=1)
+        just = await memory.link_synonyms("ann", min_similarity=0.8)
+        less = await memory.link_synonyms("ann", min_similarity=0.81)
+
+    assert (equal.added, just.added, just.known) == (1, 2, 1)
+    assert (less.added, less.known) == (0, 1)
 
 
 class CountingLocks(InProcessLocks):

@@ -28,6 +28,8 @@ from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
 
 SYNONYM: Final = "synonym"
 PAGE: Final = 100
+_ROUNDING: Final = 1e-5
+"""Stores count with seven digits: two vectors of which one is the other are not always at 1."""
 _BY_NAME: Final = WeightedRankConfig(name_dense=1.0, content_dense=0.0, content_sparse=0.0)
 
 Pair = tuple[str, str]
@@ -42,10 +44,14 @@ class Closeness:
     top_k: int
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_similarity <= 1:
-            raise InvalidInputError(f"min_similarity is {self.min_similarity}; give a number above 0 and up to 1.")
-        if self.top_k < 1:
-            raise InvalidInputError(f"top_k is {self.top_k}; give 1 or more.")
+        if not isinstance(self.min_similarity, int | float) or not 0 < self.min_similarity <= 1:
+            raise InvalidInputError(f"min_similarity is {self.min_similarity!r}; give a number above 0 and up to 1.")
+        if not isinstance(self.top_k, int) or self.top_k < 1:
+            raise InvalidInputError(f"top_k is {self.top_k!r}; give 1 or more.")
+
+    def holds(self, similarity: float) -> bool:
+        """Tell whether a similarity is enough, whichever way it was rounded."""
+        return similarity >= self.min_similarity - _ROUNDING
 
     @classmethod
     def wanted(
@@ -176,7 +182,7 @@ async def recall_close(
         others = [hit for hit in hits if hit.found.uuid != entity.uuid][: closeness.top_k]
         for hit in others:
             similarity = resolve_similarity(hit.score, metric)
-            if similarity >= closeness.min_similarity:
+            if closeness.holds(similarity):
                 found[_pair(entity.uuid, hit.found.uuid)] = similarity
     return found
 
@@ -202,7 +208,7 @@ def _close_pairs(entities: Sequence[Entity], closeness: Closeness) -> dict[Pair,
         for place, (uuid, vector) in enumerate(units)
         for other, beside in units[:place]
     )
-    return {pair: similarity for pair, similarity in pairs if similarity >= closeness.min_similarity}
+    return {pair: similarity for pair, similarity in pairs if closeness.holds(similarity)}
 
 
 def resolve_similarity(score: float, metric: DistanceMetric) -> float:
