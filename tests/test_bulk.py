@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -238,12 +239,38 @@ async def test_one_users_texts_do_not_fail_anothers_in_a_shared_request() -> Non
     assert len(await told(memory, "ann")) == len(await told(memory, "cem")) == 4
 
 
-@pytest.mark.parametrize("wrong", [["text"], [MemoryItem(3, "text")]], ids=["text", "number"])  # type: ignore[arg-type]
-async def test_what_is_no_item_is_refused(wrong: list[MemoryItem]) -> None:
+async def later() -> AsyncIterator[MemoryItem]:
+    yield MemoryItem("ann", "text")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: {"items": ["text"]}, "holds a str"),
+        (lambda: {"items": None}, "items is a NoneType"),
+        (lambda: {"items": MemoryItem("ann", "text")}, "items is a MemoryItem"),
+        (lambda: {"items": later()}, "items is a async_generator"),
+        (lambda: {"items": [], "users_at_once": "8"}, "users_at_once is '8'"),
+        (lambda: {"items": [], "users_at_once": 0}, "users_at_once is 0"),
+        (lambda: {"items": [], "on_progress": "print"}, "on_progress is a str"),
+    ],
+    ids=["texts", "nothing", "a single item", "asynchronous", "users as text", "no users", "no function"],
+)
+async def test_what_cannot_be_added_at_all_is_refused(wrong: Callable[[], dict[str, Any]], told: str) -> None:
     memory = fake_memory(llm=scripted())
 
-    with pytest.raises(InvalidInputError):
-        await memory.add_memories(wrong)
+    with pytest.raises(InvalidInputError, match=told):
+        await memory.add_memories(**wrong())
+
+
+@pytest.mark.parametrize("user", [3, None, "", ["ann"]], ids=repr)
+async def test_an_item_of_nobody_does_not_keep_the_others_out(user: Any) -> None:
+    memory = fake_memory(llm=scripted())
+
+    report = await memory.add_memories([MemoryItem(user, "text"), *documents()])
+
+    assert [type(each.error) for each in report.failed] == [InvalidInputError]
+    assert (report.progress.done, report.progress.failed) == (len(documents()) + 1, 1)
 
 
 async def run_in_process(path: Path, latency: float) -> None:

@@ -313,6 +313,10 @@ async def test_what_cannot_be_rebuilt_is_refused() -> None:
         await memory.rebuild("")
     with pytest.raises(InvalidInputError):
         await memory.rebuild("ann", strategy="staged")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="run is 2"):
+        await memory.rebuild("ann", run=2)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="on_progress"):
+        await memory.rebuild("ann", on_progress="print")  # type: ignore[arg-type]
     with pytest.raises(ModelNotFoundError):
         await mute.rebuild("ann")
 

@@ -190,6 +190,10 @@ async def test_a_copy_into_the_same_store_is_refused() -> None:
 
     with pytest.raises(InvalidInputError, match="same store"):
         await world.memory.reembed(into=same)
+    with pytest.raises(InvalidInputError, match="into` is a str"):
+        await world.memory.reembed(into="other.db")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="on_progress"):
+        await world.memory.reembed(on_progress="print")  # type: ignore[arg-type]
 
 
 def _document(text: str) -> tuple[EpisodeType, str, str]:

@@ -20,6 +20,7 @@ from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.extraction.usage import Usage
+from jiuwen_memory.memory_core.graph.graph_memory.parts import check_listener
 from jiuwen_memory.memory_core.graph.graph_memory.requests import Content
 from jiuwen_memory.memory_core.graph.graph_memory.services import Vector
 from jiuwen_memory.memory_core.graph.graph_memory.states import GraphMemUpdate
@@ -133,13 +134,17 @@ async def add_items(
     items: Iterable[MemoryItem], *, add: Add, users_at_once: int, on_progress: OnProgress | None
 ) -> BulkReport:
     """Add all items and report on each; one that fails does not keep the others out."""
-    if users_at_once < 1:
-        raise InvalidInputError(f"users_at_once is {users_at_once}; give 1 or more.")
+    check_listener(on_progress)
+    if not isinstance(users_at_once, int) or users_at_once < 1:
+        raise InvalidInputError(f"users_at_once is {users_at_once!r}; give 1 or more.")
+    if not isinstance(items, Iterable):
+        raise InvalidInputError(f"items is a {type(items).__name__}; give a list of MemoryItem objects.")
     # A key takes its time, and there may be many; what the items come from may be bound to this thread.
     listed = await off_loop(None, resolve_keys, list(items))
     queues: dict[str, list[int]] = {}
     for number, item in enumerate(listed):
-        queues.setdefault(item.user_id, []).append(number)
+        # What is no user id is refused with its item, and need not even have a hash.
+        queues.setdefault(item.user_id if isinstance(item.user_id, str) else "", []).append(number)
     run = _Run(listed, add, on_progress, BulkProgress(len(listed)))
     waiting = iter(queues.values())
 
@@ -184,8 +189,6 @@ def resolve_keys(items: Iterable[MemoryItem]) -> list[MemoryItem]:
     for item in items:
         if not isinstance(item, MemoryItem):
             raise InvalidInputError(f"items holds a {type(item).__name__}; give MemoryItem objects.")
-        if not isinstance(item.user_id, str):
-            raise InvalidInputError(f"user_id is {item.user_id!r}; give a text that is not blank.")
         if item.idempotency_key or item.reference_time is not None:
             keyed.append(item)
             continue

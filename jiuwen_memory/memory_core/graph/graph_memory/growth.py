@@ -6,6 +6,7 @@ from functools import partial
 
 from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.store.graph.graph_object import Relation
+from jiuwen_memory.memory_core.graph.graph_memory.parts import check_listener
 from jiuwen_memory.memory_core.graph.graph_memory.reembed import OnReembed, ReembedProgress, copy_user, reembed_user
 from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
 from jiuwen_memory.memory_core.graph.graph_memory.statistics import GraphStatistics, recall_statistics
@@ -82,6 +83,9 @@ class Growth(Upkeep):
             EmbeddingCallError: the embedder failed for good; the pages before are done.
             StoreError: the copy is not the same as this store.
         """
+        check_listener(on_progress)
+        if into is not None and not isinstance(into, Growth):
+            raise InvalidInputError(f"`into` is a {type(into).__name__}; give another GraphMemory, or leave it out.")
         target = into or self
         if into is not None and into.db_backend.identity == self.db_backend.identity:
             raise InvalidInputError("`into` is a memory on the same store; give it another uri or name.")

@@ -65,6 +65,12 @@ def check_mapping(name: str, value: object) -> None:
         raise InvalidInputError(f"{name} is {_shown(value)}; give a dict of keyword arguments, or None.")
 
 
+def check_listener(value: object) -> None:
+    """Refuse what cannot be told how far something is; None is nobody."""
+    if value is not None and not callable(value):
+        raise InvalidInputError(f"on_progress is {_shown(value)}; give a function or a coroutine function, or None.")
+
+
 def check_prompts(value: object) -> None:
     """Refuse what is no path."""
     if value is not None and not isinstance(value, str | Path):

@@ -10,7 +10,7 @@ from jiuwen_memory.memory_core.graph.extraction.ontology import Ontology
 from jiuwen_memory.memory_core.graph.graph_memory.growth import Growth
 from jiuwen_memory.memory_core.graph.graph_memory.methods import METHODS
 from jiuwen_memory.memory_core.graph.graph_memory.migrate import MigrationReport, OnMigration, migrate_store
-from jiuwen_memory.memory_core.graph.graph_memory.parts import check_strategy
+from jiuwen_memory.memory_core.graph.graph_memory.parts import check_listener, check_strategy
 from jiuwen_memory.memory_core.graph.graph_memory.rebuild import (
     OnRebuild,
     Reading,
@@ -59,6 +59,9 @@ class Renewal(Growth):
         parse_user_id(user_id, self.config.db_storage_config)
         strategy = strategy or self.extraction_strategy
         check_strategy(strategy)
+        check_listener(on_progress)
+        if not isinstance(run, str):
+            raise InvalidInputError(f"run is {run!r}; give a text, or leave it out.")
         services = self._services(strategy, self._embedder())
         mark = await resolve_run(run, services=services, prompts=self._prompts)
         async with self._hold(user_id, services.embedder) as hold:
@@ -100,6 +103,7 @@ class Renewal(Growth):
                 f"A store of the backend {self.config.backend!r} cannot be migrated; open a memory on another "
                 "store and copy into it with `reembed(into=...)`."
             )
+        check_listener(on_progress)
         migration = self._store.migration()
         try:
             return await migrate_store(migration, embedder=self._embedder, keep_old=keep_old, on_progress=on_progress)
