@@ -6,7 +6,7 @@ An episode that arrives late takes its place between its neighbours; where one i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, GIST, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, eq, filter_user, gt, in_list, lte, ne
+from jiuwen_memory.foundation.store.query import QueryExpr, eq, filter_user, gt, gte, in_list, lte, ne
 from jiuwen_memory.foundation.timepoint import format_seconds
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.requests import AddRequest
@@ -22,6 +22,10 @@ from jiuwen_memory.memory_core.graph.graph_memory.services import Services
 from jiuwen_memory.memory_core.graph.graph_memory.states import Draft
 
 NEXT: Final = "temporal_next"
+CROWD: Final = 100
+"""Episodes of a session that are read at once; of more, only those near in time are."""
+SPANS: Final = tuple(3600 * 32**power for power in range(7))
+"""Seconds around a new episode in which its neighbours are looked for; the last span holds every time there is."""
 FIELDS = ("uuid", "user_id", "language", "valid_since", "offset_since", "source", "created_at", "part")
 
 
@@ -41,7 +45,8 @@ async def recall_spine(request: AddRequest, services: Services) -> Spine:
         return Spine()
     said = request.reference.seconds
     earlier, later = await together(
-        _episodes(lte("valid_since", said), request, services), _episodes(gt("valid_since", said), request, services)
+        _recall_earlier(said, request, services),
+        _recall_nearest(lambda span: gt("valid_since", said) & lte("valid_since", said + span), request, services),
     )
     before, after = max(earlier, key=_place, default=None), min(later, key=_place, default=None)
     if before is None or after is None:
@@ -55,12 +60,55 @@ async def recall_spine(request: AddRequest, services: Services) -> Spine:
     return Spine(before, after, tuple(each for each in found if isinstance(each, Relation)))
 
 
-async def _episodes(side: QueryExpr, request: AddRequest, services: Services) -> list[Episode]:
-    # All of them: a store gives them in no order, and the nearest one is wanted.
+async def _recall_earlier(said: int, request: AddRequest, services: Services) -> list[Episode]:
+    side = lte("valid_since", said)
+    found = await _recall_nearest(lambda span: side & gte("valid_since", said - span), request, services)
+    if not found or any((each.valid_since or 0) > 0 for each in found):
+        return found
+    # An unknown time stands for 1970, but is not stored as that.
+    return await _recall_within(side, request, services)
+
+
+async def _recall_nearest(within: Callable[[int], QueryExpr], request: AddRequest, services: Services) -> list[Episode]:
+    """Return all episodes of one side, or of a crowd some, all of the nearest second among them.
+
+    A store gives rows in no order, so it is asked for those within a span of time, which is widened until something
+    lies in it and then narrowed until it holds no crowd.
+
+    Args:
+        within: returns the condition to lie on this side, at most so many seconds away.
+    """
+
+    async def read(span: int) -> list[Episode]:
+        return await _recall_within(within(span), request, services, limit=CROWD)
+
+    found = await read(SPANS[-1])
+    if len(found) < CROWD:
+        return found
+    empty = -1
+    for span in SPANS:
+        found = await read(span)
+        if found:
+            break
+        empty = span
+    while len(found) == CROWD and span - empty > 1:
+        middle = (empty + span) // 2
+        nearer = await read(middle)
+        if nearer:
+            span, found = middle, nearer
+        else:
+            empty = middle
+    return found if len(found) < CROWD else await _recall_within(within(span), request, services)
+
+
+async def _recall_within(
+    side: QueryExpr, request: AddRequest, services: Services, *, limit: int | None = None
+) -> list[Episode]:
     found = await services.store.query(
         EPISODE_COLLECTION,
         user=filter_user(request.user_id),
         expr=eq("session_id", request.session_id) & side & ne("obj_type", GIST),
+        limit=limit,
         output_fields=list(FIELDS),
         consistency="strong",
     )
