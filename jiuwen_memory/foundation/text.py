@@ -30,9 +30,7 @@ _MARKS = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0963"
     "\u0981-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ece\u0f35-\u0fbc\u102b-\u103e\u1056-\u109d\u17b4-\u17d3"
 )
-_CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _ASCII_WORD = re.compile("[a-z0-9]+")
-_ANY_WORD = re.compile(rf"([{_CJK}]+)|((?:[^\W_{_CJK}]|[{_MARKS}])+)")
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc]s(?!\w)")
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc](?=\w)")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
@@ -45,8 +43,6 @@ _QUOTES = "\"'`\u00b4\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203
 _LEADING = _QUOTES + ",;:!?、。"
 _TRAILING = _QUOTES + ",;:!?.、。…"
 _PAIRS = dict(zip("([{<《〈「『【〔", ")]}>》〉」』】〕", strict=True))
-_HAN = re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
-_SPACE_IN_CHINESE = re.compile("(?<=[\u3400-\u9fff\uf900-\ufaff]) (?=[\u3400-\u9fff\uf900-\ufaff])")
 _PASSES = 8
 
 # Characters that show nothing and are neither spaces nor of the categories Cc and Cf: fillers and variation selectors.
@@ -64,9 +60,30 @@ _LONGEST_SEQUENCE = 32
 _WIDEST_CHARACTER = 4
 
 
+# Patterns with wide sets of characters take milliseconds to compile, which plain ASCII should not cost.
+@lru_cache(maxsize=1)
+def _cjk_character() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}]")
+
+
+@lru_cache(maxsize=1)
+def _any_word() -> re.Pattern[str]:
+    return re.compile(rf"([{_CJK}]+)|((?:[^\W_{_CJK}]|[{_MARKS}])+)")
+
+
+@lru_cache(maxsize=1)
+def _han() -> re.Pattern[str]:
+    return re.compile("[\u3400-\u9fff\U00020000-\U0003ffff]")
+
+
+@lru_cache(maxsize=1)
+def _space_in_chinese() -> re.Pattern[str]:
+    return re.compile("(?<=[\u3400-\u9fff\uf900-\ufaff]) (?=[\u3400-\u9fff\uf900-\ufaff])")
+
+
 def is_cjk(char: str) -> bool:
     """Tell whether a character is Chinese, Japanese or Korean."""
-    return _CJK_CHARACTER.match(char) is not None
+    return not char.isascii() and _cjk_character().match(char) is not None
 
 
 def is_blank(text: str) -> bool:
@@ -122,7 +139,9 @@ def _normalise_once(name: str) -> str:
     visible = folded
     if not folded.isprintable():
         visible = "".join(char for char in folded if unicodedata.category(char) not in {"Cf", "Cc"} or char.isspace())
-    spaced = _SPACE_IN_CHINESE.sub("", " ".join(visible.split()))
+    spaced = " ".join(visible.split())
+    if not spaced.isascii():
+        spaced = _space_in_chinese().sub("", spaced)
     core = _without_wrapping(spaced)
     if core[-2:] in {"'s", "\u2019s"} and core[:-2].strip():
         core = core[:-2].strip()
@@ -174,7 +193,7 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
             yield "", word
         return
     folded = _APOSTROPHE.sub("", _POSSESSIVE.sub("", _fold(text)))
-    for match in _ANY_WORD.finditer(folded):
+    for match in _any_word().finditer(folded):
         yield match[1] or "", match[2] or ""
 
 
@@ -190,7 +209,7 @@ def simplified(text: str) -> str:
 
     One character at a time, whatever stands around it: what is stored and what is asked must fold alike.
     """
-    return text.translate(_simplified_forms()) if _HAN.search(text) else text
+    return text if text.isascii() or not _han().search(text) else text.translate(_simplified_forms())
 
 
 @lru_cache(maxsize=1)
@@ -241,7 +260,7 @@ def _stemmer() -> EnglishStemmer:
 
 def estimate_tokens(text: str) -> int:
     """Return about how many model tokens a text takes: four characters each, or one CJK character."""
-    cjk = 0 if text.isascii() else len(_CJK_CHARACTER.findall(text))
+    cjk = 0 if text.isascii() else len(_cjk_character().findall(text))
     return cjk + (len(text) - cjk + 3) // 4
 
 

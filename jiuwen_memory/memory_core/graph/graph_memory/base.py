@@ -58,7 +58,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import (
     scoped_collections,
     strategy_named,
 )
-from jiuwen_memory.memory_core.graph.graph_memory.searching.period_words import read_period
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchDiagnostics, SearchResult
 from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import DEFAULT_SEARCH
 from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime, parse_moment
@@ -355,6 +354,9 @@ class GraphMemory(Identities):
             before those that do not. Its `.paths` tell how results were reached through the graph, its `.diagnostics`
             why each is there, `.is_current(fact)` whether it holds; `.to_prompt()` is the text for an agent's prompt.
         """
+        # Its patterns take longer to compile than most modules to import.
+        from jiuwen_memory.memory_core.graph.graph_memory.searching.period_words import read_period
+
         users = parse_user_ids(user_id, self.config.db_storage_config)
         if not isinstance(query, str) or not (query.strip() or query_embedding is not None):
             raise InvalidInputError(f"query is {query!r}; give a text that is not blank.")
