@@ -256,7 +256,7 @@ async def test_other_types_of_the_same_names_read_all_of_it_again(changed: dict[
     "moment",
     [
         datetime.min.replace(tzinfo=timezone(timedelta(hours=8))),
-        datetime.max.replace(tzinfo=timezone(timedelta(hours=-8))),
+        datetime.max.replace(microsecond=0, tzinfo=timezone(timedelta(hours=-8))),
     ],
     ids=["first", "last"],
 )

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.timepoint import (
     Precision,
     Timepoint,
@@ -19,8 +18,10 @@ from jiuwen_memory.foundation.timepoint import (
     parse_iso,
     resolve_period,
     resolve_time,
+    utc_moment,
 )
 
+FIRST_SECOND, LAST_SECOND = -62135596800, 253402300799
 WEDNESDAY = datetime(2024, 5, 15, 10, 30, tzinfo=UTC)
 PRECISIONS: list[Precision] = [
     "second",
@@ -314,9 +315,41 @@ def test_a_time_is_printed_only_as_exactly_as_it_is_known(precision: Precision, 
     assert format_seconds(seconds, 480, precision, "cn") == chinese
 
 
-def test_seconds_outside_the_calendar_cannot_be_printed() -> None:
-    with pytest.raises(InvalidInputError, match="years 1 to 9999"):
-        format_seconds(-(10**12))
+@pytest.mark.parametrize(
+    ("seconds", "offset", "printed"),
+    [
+        (LAST_SECOND, 480, "9999-12-31T23:59:59+00:00"),
+        (FIRST_SECOND, -480, "0001-01-01T00:00:00+00:00"),
+        (LAST_SECOND + 8 * 3600, -480, "9999-12-31T23:59:59-08:00"),
+        (LAST_SECOND + 1, 0, "9999-12-31T23:59:59+00:00"),
+        (-(10**12), 60, "0001-01-01T00:00:00+00:00"),
+    ],
+    ids=["last hours", "first hours", "last second elsewhere", "after", "before"],
+)
+def test_a_time_at_an_edge_of_the_calendar_is_told_in_utc_if_its_offset_leads_out(
+    seconds: int, offset: int, printed: str
+) -> None:
+    time = Timepoint(seconds, offset)
+
+    assert time.iso() == time.short_iso() == printed
+    assert utc_moment(seconds).year == int(printed[:4])
+
+
+@settings(deadline=None)
+@given(
+    st.integers(FIRST_SECOND - 10**6, FIRST_SECOND + 10**7)
+    | st.integers(LAST_SECOND - 10**7, LAST_SECOND + 10**6)
+    | st.integers(-(10**13), 10**13),
+    st.integers(-14 * 60, 14 * 60),
+    st.sampled_from(PRECISIONS),
+)
+def test_whatever_is_stored_as_a_time_can_be_printed(seconds: int, offset: int, precision: Precision) -> None:
+    time = Timepoint(seconds, offset, precision)
+
+    printed = [time.iso(), time.short_iso(), time.format("en"), time.format("cn"), time.last_second().iso()]
+
+    assert all(printed)
+    assert parse_iso(time.iso()) is not None
 
 
 @settings(deadline=None)

@@ -66,6 +66,25 @@ async def test_the_slider_steps_to_each_moment_from_which_on_something_else_hold
     assert moments == [1_000, 2_001, content_of(page.path)["written"]["at"]]
 
 
+async def test_a_fact_at_the_edges_of_the_calendar_is_drawn_with_its_dates(tmp_path: Path) -> None:
+    memory = wide_memory()
+    await memory.db_backend.upsert(ENTITY_COLLECTION, [entity("A", uuid="a"), entity("B", uuid="b")])
+    first, last = -62135596800, 253402300799
+    fact = relation(
+        "A knows B.",
+        **{"lhs": "a", "rhs": "b", "valid_since": first, "offset_since": -480, "precision_since": "day"},
+        **{"valid_until": last, "offset_until": 480, "precision_until": "year"},
+    )
+    await memory.db_backend.upsert(RELATION_COLLECTION, [fact])
+
+    page = await memory.to_html(tmp_path / "page.html", "ann")
+
+    content = content_of(page.path)
+    [drawn] = content["facts"]
+    assert (drawn["since"]["en"], drawn["until"]["cn"]) == ("1 January 1", "9999年")
+    assert [each["en"] for each in content["moments"]][::2] == ["1 January 1", "31 December 9999"]
+
+
 async def test_another_users_graph_is_not_on_the_page(tmp_path: Path) -> None:
     mind = await told_life()
     await mind.learn("Zora hides a key.", types={"Zora": "Human"}, user="ben")

@@ -70,7 +70,9 @@ def floor(moment: datetime, unit: str) -> datetime:
         case "quarter":
             return day.replace(day=1, month=day.month - (day.month - 1) % 3)
         case "season":
-            return shift(day.replace(day=1), -(day.month % 3), "month")
+            return (
+                datetime.min if (day.year, day.month) < (1, 3) else shift(day.replace(day=1), -(day.month % 3), "month")
+            )
         case "year":
             return day.replace(day=1, month=1)
         case "decade":

@@ -13,10 +13,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TypeVar
 
-from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.timeformat import FORMATS, PERIODS
-from jiuwen_memory.foundation.timeline import PeriodWords, Precision, Reading, after_unit, floor, shift
+from jiuwen_memory.foundation.timeline import END_OF_TIME, PeriodWords, Precision, Reading, after_unit, floor, shift
 
 __all__ = [
     "Precision",
@@ -84,35 +83,45 @@ class Timepoint:
 
     def last_second(self) -> Timepoint:
         """Return the end of the day, month, year ... that this is; applying it twice is the same."""
-        last = after_unit(self._wall_time(), self.precision)
-        if last != datetime.max.replace(microsecond=0):
+        wall_time, offset = self._shown()
+        last = after_unit(wall_time, self.precision)
+        if last != END_OF_TIME:
             last -= timedelta(seconds=1)
-        return _from_wall_time(last, self.offset_minutes, self.precision)
+        return _from_wall_time(last, offset, self.precision)
 
     def iso(self) -> str:
         """Return the full ISO 8601 form in its own offset, whatever the precision."""
-        return f"{self._wall_time().isoformat()}{_offset_text(self.offset_minutes)}"
+        wall_time, offset = self._shown()
+        return f"{wall_time.isoformat()}{_offset_text(offset)}"
 
     def short_iso(self) -> str:
         """Return ISO 8601 only as exact as the moment is: `2024`, `2024-03`, `2024-03-15`, `2024-03-15T09:30+01:00`.
 
         What has no such form is written by its beginning: a week by its Monday, a season by its first month.
         """
-        moment = self._wall_time()
+        wall_time, offset = self._shown()
         if self.precision in ("second", "minute", "hour"):
-            return f"{moment.isoformat(timespec=_TIMESPECS[self.precision])}{_offset_text(self.offset_minutes)}"
-        begins = floor(moment, self.precision).date().isoformat()
+            return f"{wall_time.isoformat(timespec=_TIMESPECS[self.precision])}{_offset_text(offset)}"
+        begins = floor(wall_time, self.precision).date().isoformat()
         return begins[: _SHORT_DATES.get(self.precision, len(begins))]
 
     def format(self, language: str = "en") -> str:
         """Return the moment in words of a language, in its own offset and only as exact as it is."""
-        return FORMATS[language](self._wall_time(), self.precision, _offset_text(self.offset_minutes))
+        wall_time, offset = self._shown()
+        return FORMATS[language](wall_time, self.precision, _offset_text(offset))
 
-    def _wall_time(self) -> datetime:
-        try:
-            return _EPOCH + timedelta(seconds=self.seconds + 60 * self.offset_minutes)
-        except OverflowError as error:
-            raise InvalidInputError(f"{self.seconds} seconds lie outside the years 1 to 9999.") from error
+    def _shown(self) -> tuple[datetime, int]:
+        """Return the wall time, and the offset that it is told in.
+
+        In the calendar's first and last hours an offset may lead out of the years 1 to 9999: then that is UTC. Seconds
+        beyond them stand for the calendar's first or last.
+        """
+        for offset in (self.offset_minutes, 0):
+            try:
+                return _EPOCH + timedelta(seconds=self.seconds + 60 * offset), offset
+            except OverflowError:
+                continue
+        return (datetime.min if self.seconds < 0 else END_OF_TIME), 0
 
 
 def from_datetime(moment: datetime) -> Timepoint:
@@ -123,10 +132,7 @@ def from_datetime(moment: datetime) -> Timepoint:
 
 def utc_moment(seconds: int) -> datetime:
     """Return stored seconds as a datetime in UTC; the calendar's first and last hours elsewhere lie beyond its own."""
-    try:
-        return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=UTC)
-    except OverflowError:
-        return (datetime.min if seconds < 0 else datetime.max).replace(tzinfo=UTC)
+    return Timepoint(seconds)._shown()[0].replace(tzinfo=UTC)
 
 
 def format_seconds(seconds: int, offset_minutes: int = 0, precision: Precision = "second", language: str = "en") -> str:
