@@ -227,18 +227,7 @@ class OpenAIServer:
 def events_of(answer: Body) -> list[Body]:
     """Return the events in which a chat completion or a response is streamed, a word at a time."""
     if answer["object"] == "response":
-        place = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}
-        text = answer["output"][0]["content"][0]["text"]  # type: ignore[index]
-        deltas = [
-            {"type": "response.output_text.delta", "sequence_number": number, "delta": word, **place}
-            for number, word in enumerate(_words(text))
-        ]
-        calls = [
-            {"type": "response.output_item.added", "sequence_number": len(deltas), "output_index": 1, "item": item}
-            for item in answer["output"][1:]  # type: ignore[index]
-        ]
-        number = len(deltas) + len(calls)
-        return [*deltas, *calls, {"type": "response.completed", "sequence_number": number, "response": answer}]
+        return _response_events(answer)
     choice = answer["choices"][0]  # type: ignore[index]
     shared = {"id": answer["id"], "object": "chat.completion.chunk", "created": 0, "model": answer["model"]}
     chunks: list[Body] = [{"content": word} for word in _words(choice["message"]["content"])]
@@ -247,6 +236,25 @@ def events_of(answer: Body) -> list[Body]:
         *({**shared, "choices": [{"index": 0, "delta": chunk, "finish_reason": None}]} for chunk in chunks),
         {**shared, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     ]
+
+
+def _response_events(answer: Body) -> list[Body]:
+    output = answer["output"]
+    assert isinstance(output, list)
+    message, *calls = output
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    [part] = message["content"]
+    events: list[Body] = [
+        {"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**message, "content": []}},
+        {"type": "response.content_part.added", "part": {**part, "text": ""}, **place},
+    ]
+    events += [
+        {"type": "response.output_text.delta", "delta": word, "logprobs": [], **place} for word in _words(part["text"])
+    ]
+    events += [{"type": "response.output_item.added", "output_index": 1, "item": item} for item in calls]
+    events.append({"type": "response.completed", "response": answer})
+    return [{**each, "sequence_number": number} for number, each in enumerate(events)]
 
 
 def _words(text: str) -> list[str]:

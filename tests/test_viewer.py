@@ -70,11 +70,9 @@ async def test_a_fact_at_the_edges_of_the_calendar_is_drawn_with_its_dates(tmp_p
     memory = wide_memory()
     await memory.db_backend.upsert(ENTITY_COLLECTION, [entity("A", uuid="a"), entity("B", uuid="b")])
     first, last = -62135596800, 253402300799
-    fact = relation(
-        "A knows B.",
-        **{"lhs": "a", "rhs": "b", "valid_since": first, "offset_since": -480, "precision_since": "day"},
-        **{"valid_until": last, "offset_until": 480, "precision_until": "year"},
-    )
+    begins = {"valid_since": first, "offset_since": -480, "precision_since": "day"}
+    ends = {"valid_until": last, "offset_until": 480, "precision_until": "year"}
+    fact = relation("A knows B.", lhs="a", rhs="b").revise(**begins, **ends)
     await memory.db_backend.upsert(RELATION_COLLECTION, [fact])
 
     page = await memory.to_html(tmp_path / "page.html", "ann")

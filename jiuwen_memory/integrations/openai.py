@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
 
-from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError, ServiceError, SetupError
+from jiuwen_memory.errors import InvalidInputError, ServiceError, SetupError
 from jiuwen_memory.foundation.retry import outcome_of
 from jiuwen_memory.integrations.findings import COLLECTIONS, Kind
-from jiuwen_memory.integrations.openai_forms import AsyncTee, ChatForm, Form, Heard, ResponseForm, Tee
+from jiuwen_memory.integrations.openai_forms import (
+    AsyncTee,
+    ChatForm,
+    Form,
+    Heard,
+    ResponseForm,
+    Tee,
+    is_raw,
+    parsed,
+)
 from jiuwen_memory.integrations.sync import SyncGraphMemory
 from jiuwen_memory.integrations.turns import Failure, Turn, TurnQueue, turn_key
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
@@ -22,7 +32,9 @@ if TYPE_CHECKING:
 
 Client = TypeVar("Client", "AsyncOpenAI", "OpenAI")
 T = TypeVar("T")
+Stage = Literal["recall", "remember"]
 Body = dict[str, Any]
+METHODS: Final = ("create", "parse")
 
 
 def remembering(
@@ -41,11 +53,11 @@ def remembering(
 ) -> Remembering[Client]:
     """Return the client with a memory; the client that was given stays as it is.
 
-    `chat.completions.create` and `responses.create`, streamed or not, recall what the last thing said is about into the
-    system message (or `instructions`) and hand the new turn to a queue, which adds it in the background, in order per
-    user. What was recalled is not learnt again, nor is the history that a request repeats. A call never fails because
-    of the memory: see `failures`. The answer comes later by one search. (The way of working is that of Memori's wrapped
-    clients.)
+    `create`, `parse` and `stream` of `chat.completions` and `responses` recall what the last thing said is about into
+    the system message (or `instructions`) and hand the new turn to a queue, which adds it in the background, in order
+    per user. What was recalled is not learnt again, nor is the history that a request repeats. A call never fails
+    because of the memory: see `failures`. The answer comes later by one search. (The way of working is that of Memori's
+    wrapped clients.)
 
     Args:
         client: `AsyncOpenAI` or `OpenAI`, or what derives from them.
@@ -90,17 +102,24 @@ class Remembering(Generic[Client]):
         self._mind = mind
         self._template = template
         self._blocking = blocking
-        forms: tuple[tuple[Form, Any], ...] = (
-            (ChatForm(), self.client.chat.completions),
-            (ResponseForm(), self.client.responses),
-        )
-        for form, resource in forms:
-            call = Call(form, mind, template=template, create=resource.create)
-            # Only this one object's method: the client's type, and what else it can do, stay as they are.
-            resource.create = call.awaited if blocking is None else call.blocking(blocking)
+        self._remember(ChatForm(), self.client.chat.completions)
+        self._remember(ResponseForm(), self.client.responses)
+
+    def _remember(self, form: Form, resource: Any) -> None:
+        """Let the methods of a resource recall and learn; `stream` is the SDK's own, and calls `create`."""
+        for name in METHODS:
+            call = Call(form, self._mind, template=self._template, create=getattr(resource, name))
+            # Only this one object's methods: the client's type, and what else it can do, stay as they are.
+            setattr(resource, name, call.awaited if self._blocking is None else call.blocking(self._blocking))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)
+
+    @cached_property
+    def beta(self) -> Any:
+        """The client's `beta`, whose chat remembers too; loading it takes half a second, so it waits to be wanted."""
+        self._remember(ChatForm(), self.client.beta.chat.completions)
+        return self.client.beta
 
     def for_user(self, user_id: str, *, session_id: str | None = None) -> Remembering[Client]:
         """Return the same client, with the same queue, for another user or session."""
@@ -180,14 +199,11 @@ class Mind:
         return parse_user_id(user_id, self._memory.config.db_storage_config)
 
     async def recall(self, query: str, user_id: str) -> str:
-        """Return what goes into the prompt; nothing if nothing is found, or if it fails."""
-        found = await outcome_of(self._search(query, user_id), raised=())
-        if isinstance(found, Exception):
-            self.queue.report(Failure("recall", user_id, found))
-            return ""
-        return found
+        """Return what goes into the prompt; nothing if nothing is found.
 
-    async def _search(self, query: str, user_id: str) -> str:
+        Raises:
+            ServiceError: it took too long; or whatever a model or a store raises.
+        """
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 results = await self._memory.search(
@@ -218,36 +234,33 @@ class Call:
         """Recall, ask, and learn: when the answer is there, or when its stream has ended."""
         given = self._form.repeatable(body)
         result = await self._create(**await self._with_recalled(given))
-        if given.get("stream"):
-            return AsyncTee(result, Heard(self._form.delta), lambda reply: self._learn(given, reply))
-        await self._learn(given, self._form.reply(result))
-        return result
+        if not given.get("stream"):
+            await self._learn(given, lambda: self._form.reply(parsed(result, given)))
+            return result
+        if is_raw(given):
+            return result
+        return AsyncTee(result, Heard(self._form.delta), lambda reply: self._learn(given, lambda: reply))
 
     def blocking(self, memory: SyncGraphMemory) -> Callable[..., Any]:
         """Return the same for a client that is not awaited; the memory's part runs in the memory's thread."""
 
-        def learn(given: Body, reply: str) -> None:
+        def learn(given: Body, reply: Callable[[], str]) -> None:
             self._run(self._learn(given, reply), memory, stage="remember", otherwise=None)
 
         def create(**body: Any) -> Any:
             given = self._form.repeatable(body)
             recalled = self._run(self._with_recalled(given), memory, stage="recall", otherwise=given)
             result = self._create(**recalled)
-            if given.get("stream"):
-                return Tee(result, Heard(self._form.delta), lambda reply: learn(given, reply))
-            learn(given, self._form.reply(result))
-            return result
+            if not given.get("stream"):
+                learn(given, lambda: self._form.reply(parsed(result, given)))
+                return result
+            if is_raw(given):
+                return result
+            return Tee(result, Heard(self._form.delta), lambda reply: learn(given, lambda: reply))
 
         return create
 
-    def _run(
-        self,
-        coroutine: Coroutine[Any, Any, T],
-        memory: SyncGraphMemory,
-        *,
-        stage: Literal["recall", "remember"],
-        otherwise: T,
-    ) -> T:
+    def _run(self, coroutine: Coroutine[Any, Any, T], memory: SyncGraphMemory, *, stage: Stage, otherwise: T) -> T:
         """Run the memory's part in its thread; that it is closed breaks no call either."""
         try:
             return memory.run(coroutine)
@@ -256,23 +269,29 @@ class Call:
             return otherwise
 
     async def _with_recalled(self, body: Body) -> Body:
-        try:
-            query = self._form.last_said(body)
-        except JiuwenMemoryError as error:
-            self._mind.queue.report(Failure("recall", self._template.user_id, error))
-            return body
+        return await self._guarded(self._recalled(body), stage="recall", otherwise=body)
+
+    async def _learn(self, body: Body, reply: Callable[[], str]) -> None:
+        await self._guarded(self._put(body, reply), stage="remember", otherwise=None)
+
+    async def _guarded(self, work: Coroutine[Any, Any, T], *, stage: Stage, otherwise: T) -> T:
+        """Do the memory's part; whatever goes wrong in it is reported, and the call goes on."""
+        outcome = await outcome_of(work, raised=())
+        if isinstance(outcome, Exception):
+            self._mind.queue.report(Failure(stage, self._template.user_id, outcome))
+            return otherwise
+        return outcome
+
+    async def _recalled(self, body: Body) -> Body:
+        query = self._form.last_said(body)
         recalled = await self._mind.recall(query, self._template.user_id) if query.strip() else ""
         return self._form.with_recalled(body, recalled) if recalled else body
 
-    async def _learn(self, body: Mapping[str, Any], reply: str) -> None:
-        try:
-            said = self._form.said(body)
-        except JiuwenMemoryError as error:
-            self._mind.queue.report(Failure("remember", self._template.user_id, error))
-            return
-        if not said or not reply.strip():
+    async def _put(self, body: Body, reply: Callable[[], str]) -> None:
+        said, answer = self._form.said(body), reply()
+        if not said or not answer.strip():
             return
         where = self._template
-        key = turn_key([where.user_id, where.source, where.session_id, self._form.history(body)], reply)
-        messages = (*said, {"role": "assistant", "content": reply})
+        key = turn_key([where.user_id, where.source, where.session_id, self._form.history(body)], answer)
+        messages = (*said, {"role": "assistant", "content": answer})
         await self._mind.queue.put(Turn(where.user_id, messages, where.source, where.session_id, key=key))

@@ -13,6 +13,8 @@ Message = dict[str, str]
 _SYSTEM: Final = ("system", "developer")
 _CALLS: Final = ("function_call", "custom_tool_call", "computer_call", "local_shell_call", "apply_patch_call")
 """Items of a response that wait for the caller to do something."""
+_RAW: Final = "X-Stainless-Raw-Response"
+"""The header by which the SDK's `with_raw_response` (`true`) and `with_streaming_response` (`stream`) ask."""
 
 
 class Form(Protocol):
@@ -79,7 +81,7 @@ class ResponseForm:
         return _repeatable(body, "input")
 
     def history(self, body: Body) -> object:
-        return [body.get("previous_response_id"), body.get("input")]
+        return [body.get("previous_response_id") or None, body.get("input")]
 
     def last_said(self, body: Body) -> str:
         return _last_said(_items(body))
@@ -100,6 +102,16 @@ class ResponseForm:
         if _calls_tools(getattr(event, "item", None)):
             return None
         return str(event.delta) if getattr(event, "type", "") == "response.output_text.delta" else ""
+
+
+def is_raw(body: Body) -> bool:
+    """Tell whether a request asks for a raw response."""
+    return _RAW in (body.get("extra_headers") or {})
+
+
+def parsed(result: Any, body: Body) -> Any:
+    """Return what a result says; a raw one that was read whole can be parsed any number of times."""
+    return result.parse() if (body.get("extra_headers") or {}).get(_RAW) == "true" else result
 
 
 def _repeatable(body: Body, name: str) -> dict[str, Any]:
@@ -186,6 +198,17 @@ class Heard:
         return "".join(self._texts) if self._is_answer else ""
 
 
+class Closing:
+    """A stream's HTTP response. The SDK's own streams close that, not the stream they read, so it does both."""
+
+    def __init__(self, response: Any, close: Callable[[], Any]) -> None:
+        self._response = response
+        self.close = self.aclose = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._response, name)
+
+
 class AsyncTee:
     """A stream that hands on what passes through, and its whole text once at the end; the rest is the stream's."""
 
@@ -196,6 +219,11 @@ class AsyncTee:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+    @property
+    def response(self) -> Closing:
+        """The HTTP response behind the stream."""
+        return Closing(self._stream.response, self.close)
 
     def __aiter__(self) -> Self:
         return self
@@ -238,6 +266,11 @@ class Tee:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+    @property
+    def response(self) -> Closing:
+        """The HTTP response behind the stream."""
+        return Closing(self._stream.response, self.close)
 
     def __iter__(self) -> Self:
         return self
