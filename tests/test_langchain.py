@@ -268,11 +268,13 @@ async def test_the_tools_of_an_agent_ask_for_what_held_and_what_was_known_at_a_m
     unknown = await search.ainvoke({"query": "Where does Ann live?", "known_at": "2020-01-01"})
     listed = await facts.ainvoke({"about": "Ann", "as_of": "2015-06-01"})
     latest = await facts.ainvoke({"about": "Ann"})
+    unlisted = await facts.ainvoke({"about": "Ann", "known_at": "2020-01-01"})
 
     assert found.index(PORTO) < found.index("What was said or written:")
     assert "Facts:" not in unknown
     assert listed.startswith(f"- {PORTO}") and len(listed.splitlines()) == 1
     assert latest.splitlines()[0] == f"- {VISIT} (since 2022)"
+    assert unlisted == "No fact about that is known."
 
 
 @pytest.mark.parametrize(

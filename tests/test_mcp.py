@@ -205,11 +205,12 @@ async def test_a_search_may_ask_for_what_held_and_for_what_was_known_at_a_moment
             for moment in ({}, {"as_of": "2015"}, {"as_of": "2005-01-01"}, {"known_at": "2020-01-01"})
         ]
         listed = await structured(client, "list_facts", about="Ann", as_of="2015-06-01")
+        unlisted = await structured(client, "list_facts", known_at="2020-01-01")
 
     facts = [{each["text"]: each["current"] for each in found if each["kind"] == "fact"} for found in (now, then)]
     assert facts == [{PORTO: False, ROTTERDAM: True, VISIT: True}, {PORTO: True}]
     assert [each for each in (*before, *unknown) if each["kind"] == "fact"] == []
-    assert [each["text"] for each in listed] == [PORTO]
+    assert ([each["text"] for each in listed], unlisted) == ([PORTO], [])
     await memory.close()
 
 

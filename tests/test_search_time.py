@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -150,6 +151,20 @@ async def test_known_at_and_as_of_together_ask_what_was_believed_of_a_moment() -
     assert (believed, true) == ([ACME], [GLOBEX])
 
 
+async def test_triples_say_of_a_moment_what_a_search_says() -> None:
+    memory = fake_memory()
+    memory.register_search_strategy("wide", search_relation=WIDE)
+    await job_change(memory, learnt=("2019-06-01", "2023-04-01"))
+    moments = [None, *map(day, ("2018-01-01", "2022-01-01", "2023-03-15", "2024-01-01"))]
+
+    for as_of, known_at in product(moments, moments):
+        listed = await memory.triples("ann", as_of=as_of, known_at=known_at)
+        assert {each.sentence for each in listed} == {*await facts(memory, ACME, as_of=as_of, known_at=known_at)}
+    (then,) = await memory.triples("ann", known_at=day("2022-01-01"))
+
+    assert (then.sentence, then.valid_until, then.is_current) == (ACME, None, True)
+
+
 async def job_change(memory: GraphMemory, *, learnt: tuple[str, str]) -> tuple[Relation, Relation]:
     """Write two jobs, learnt at these days, of which the later one ended the earlier one."""
     ada, acme, globex = (
@@ -188,8 +203,14 @@ async def test_a_fact_replaced_without_a_date_held_until_the_other_was_told() ->
     before = await facts(mind.memory, ACME, as_of=day("2022-05-01"))
     after = await facts(mind.memory, ACME, as_of=day("2024-05-01"))
 
+    listed = [
+        {each.sentence for each in await mind.memory.triples("ann", as_of=day(moment))}
+        for moment in ("2022-05-01", "2024-05-01")
+    ]
+
     assert before == [ACME, GLOBEX]
     assert after == [GLOBEX]
+    assert listed == [{ACME, GLOBEX}, {GLOBEX}]
 
 
 @pytest.mark.parametrize("name", ["as_of", "known_at", "reference_time"])

@@ -36,6 +36,7 @@ SHOWN_TEXT: Final = 300
 HIDDEN: Final = frozenset({"content_embedding", "name_embedding", "embedding_key"})
 MOMENT_HELP: Final = "ISO 8601, such as 2026-05-08."
 AsOfOption = Annotated[str | None, typer.Option(help=f"Only facts that held then. {MOMENT_HELP}")]
+KnownAtOption = Annotated[str | None, typer.Option(help=f"Only facts that were known then. {MOMENT_HELP}")]
 
 SourceOption = Annotated[str | None, typer.Option(help="Only what was learnt from this source.")]
 SessionOption = Annotated[str | None, typer.Option(help="Only what was learnt in this session.")]
@@ -49,7 +50,7 @@ async def search(
     kind: Annotated[Kind | None, typer.Option(help="Only this kind.")] = None,
     strategy: Annotated[str, typer.Option(help="The name of a search strategy.")] = "default",
     as_of: AsOfOption = None,
-    known_at: Annotated[str | None, typer.Option(help=f"Only facts that were known then. {MOMENT_HELP}")] = None,
+    known_at: KnownAtOption = None,
     source: SourceOption = None,
     session: SessionOption = None,
     limit: LimitOption = 10,
@@ -82,6 +83,7 @@ async def triples(
     predicate: Annotated[str | None, typer.Option(help="The short name of the relation.")] = None,
     object_: Annotated[str | None, typer.Option("--object", help="A name or an alias.")] = None,
     as_of: AsOfOption = None,
+    known_at: KnownAtOption = None,
     source: SourceOption = None,
     order_by: Annotated[TripleOrder, typer.Option(help="What comes first.")] = "last_mentioned",
     fuzzy: Annotated[bool, typer.Option("--fuzzy", help="Names may also be alike.")] = False,
@@ -95,6 +97,7 @@ async def triples(
             predicate=predicate,
             object=object_,
             as_of=parse_moment("--as-of", as_of),
+            known_at=parse_moment("--known-at", known_at, is_end=True),
             source=source,
             order_by=order_by,
             limit=limit,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import zip_longest
 from typing import Literal
 
@@ -137,15 +138,19 @@ def finding(score: float, found: BaseGraphObject, *, is_current: bool | None = N
 
 
 async def recall_facts(
-    memory: GraphMemory, user_id: str, *, about: str | None = None, as_of: datetime | None = None, limit: int
+    memory: GraphMemory,
+    user_id: str,
+    *,
+    about: str | None = None,
+    as_of: datetime | None = None,
+    known_at: datetime | None = None,
+    limit: int,
 ) -> list[Triple]:
     """Return a user's facts, the latest said first; `about` keeps to those with this name at either end."""
+    triples = partial(memory.triples, user_id, as_of=as_of, known_at=known_at, limit=limit)
     if not about:
-        return await memory.triples(user_id, as_of=as_of, limit=limit)
-    lists = await together(
-        memory.triples(user_id, subject=about, as_of=as_of, limit=limit),
-        memory.triples(user_id, object=about, as_of=as_of, limit=limit),
-    )
+        return await triples()
+    lists = await together(triples(subject=about), triples(object=about))
     found = {each.relation: each for one in lists for each in one}
     return sorted(found.values(), key=_lateness, reverse=True)[:limit]
 

@@ -133,10 +133,10 @@ def memory_tools(
         found = await memory.search(query, user_id, strategy, as_of=held, known_at=known)
         return found.to_prompt(max_tokens) or "Nothing is known about that."
 
-    async def list_facts(about: str, as_of: AsOf = None) -> str:
+    async def list_facts(about: str, as_of: AsOf = None, known_at: KnownAt = None) -> str:
         """List the latest facts about one person or thing, by its name."""
-        held = parse_moment("as_of", as_of)
-        facts = await recall_facts(memory, user_id, about=about, as_of=held, limit=LISTED_FACTS)
+        held, known = parse_moment("as_of", as_of), parse_moment("known_at", known_at, is_end=True)
+        facts = await recall_facts(memory, user_id, about=about, as_of=held, known_at=known, limit=LISTED_FACTS)
         lines = [
             f"- {dated(each.sentence, each.valid_since, each.valid_until, has_ended=not as_of and has_ended(each))}"
             for each in facts

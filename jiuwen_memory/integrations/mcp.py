@@ -6,9 +6,11 @@ import asyncio
 import hmac
 import inspect
 import ipaddress
+import signal
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -132,10 +134,12 @@ class MemoryTools:
         found = await self._memory.search(query, user, as_of=held, known_at=known)
         return [_found(each) for each in findings(found, limit=limit)]
 
-    async def list_facts(self, user: str, about: str | None, limit: int, *, as_of: str | None) -> list[Fact]:
+    async def list_facts(
+        self, user: str, about: str | None, limit: int, *, as_of: str | None, known_at: str | None
+    ) -> list[Fact]:
         """Return facts, the latest said first; `about` keeps to those of one entity, at either end."""
-        held = parse_moment("as_of", as_of)
-        facts = await recall_facts(self._memory, user, about=about, as_of=held, limit=limit)
+        held, known = parse_moment("as_of", as_of), parse_moment("known_at", known_at, is_end=True)
+        facts = await recall_facts(self._memory, user, about=about, as_of=held, known_at=known, limit=limit)
         return [
             Fact(
                 text=each.sentence,
@@ -201,10 +205,14 @@ def memory_server(
         return await _told(tools.search(user, query, limit, as_of=as_of, known_at=known_at))
 
     async def list_facts(
-        about: str | None = None, limit: Limit = 30, as_of: AsOf = None, user: str = user_id
+        about: str | None = None,
+        limit: Limit = 30,
+        as_of: AsOf = None,
+        known_at: KnownAt = None,
+        user: str = user_id,
     ) -> list[Fact]:
         """List facts, the latest first, with the time they hold; `about` is the name of a person or thing."""
-        return await _told(tools.list_facts(user, about, limit, as_of=as_of))
+        return await _told(tools.list_facts(user, about, limit, as_of=as_of, known_at=known_at))
 
     async def timeline(
         since: Moment = None, until: Moment = None, limit: Limit = 50, user: str = user_id
@@ -251,7 +259,9 @@ async def serve_stdio(server: MCPServer[Any]) -> None:
 async def serve_http(
     server: MCPServer[Any], *, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, token: str | None = None
 ) -> None:
-    """Serve clients over streamable HTTP at `/mcp`, until the process is told to end.
+    """Serve clients over streamable HTTP at `/mcp`, until the process is told to end by a signal.
+
+    SIGTERM makes it return, so that what opened the memory closes it; an interrupt (Ctrl-C) is raised as always.
 
     Args:
         host: the address to listen on; another one than loopback needs a token.
@@ -270,9 +280,24 @@ async def serve_http(
     # Its log of requests goes to standard output, which belongs to whoever started this.
     config = uvicorn.Config(guarded, host=host, port=port, log_level="info", access_log=False)
     try:
-        await uvicorn.Server(config).serve()
+        with _outliving_sigterm():
+            await uvicorn.Server(config).serve()
     except SystemExit as error:
         raise SetupError(f"{host}, port {port}, cannot be listened on; free it, or give another.") from error
+
+
+@contextmanager
+def _outliving_sigterm() -> Iterator[None]:
+    """Keep SIGTERM, which uvicorn obeys and sends again at its end, from ending the process before all is closed."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class _Guarded:

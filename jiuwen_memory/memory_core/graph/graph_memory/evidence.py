@@ -24,6 +24,7 @@ from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig
 from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chain_filters, eq, gte, in_list, lte, ne
 from jiuwen_memory.foundation.text import is_blank, normalise_name, query_tokens
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, utc_moment
+from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime, parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple, Triples
 
@@ -86,6 +87,7 @@ class TripleQuestion:
     predicate: str | None = None
     object: str | None = None
     as_of: datetime | None = None
+    known_at: datetime | None = None
     source: str | None = None
     order_by: TripleOrder = "last_mentioned"
     limit: int | None = None
@@ -95,6 +97,7 @@ class TripleQuestion:
         for name in ("subject", "predicate", "object", "source"):
             _check_text(name, getattr(self, name))
         _check_moment("as_of", self.as_of)
+        _check_moment("known_at", self.known_at)
         if self.order_by not in get_args(TripleOrder):
             raise InvalidInputError(f"order_by is {self.order_by!r}; give one of {', '.join(get_args(TripleOrder))}.")
         if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 0):
@@ -105,13 +108,16 @@ class TripleQuestion:
         """The names that are given for ends."""
         return list(dict.fromkeys(name for name in (self.subject, self.object) if name is not None))
 
+    @property
+    def time(self) -> AskedTime:
+        """What is asked about time, by the same rules as in a search."""
+        return AskedTime(parse_moment(self.as_of, "as_of"), parse_moment(self.known_at, "known_at"))
+
     def is_answered_by(self, fact: Relation) -> bool:
-        """Tell whether a fact between the right ends is one of those asked for."""
+        """Tell whether a fact between the right ends, of the right time, is one of those asked for."""
         if self.predicate is not None and not _is_named(self.predicate, [fact.name], fuzzy=self.fuzzy):
             return False
-        if self.source is not None and self.source not in fact.sources:
-            return False
-        return self.as_of is None or fact.holds_at(from_datetime(self.as_of).seconds)
+        return self.source is None or self.source in fact.sources
 
 
 @dataclass(frozen=True)
@@ -182,10 +188,8 @@ async def recall_triples(
 ) -> Triples:
     """Return the facts that answer a question; with an embedder, fuzzy names are also sought by their vectors."""
     named = await _recall_named(question, user=user, store=store, embedder=embedder)
-    facts = await store.query(
-        RELATION_COLLECTION, user=user, expr=_fact_filter(question, named), output_fields=_FACT_COLUMNS
-    )
-    answers = [each for each in _of_type(facts, Relation) if question.is_answered_by(each)]
+    facts = await _recall_facts(question, named, user=user, store=store)
+    answers = [each for each in facts if question.is_answered_by(each)]
     answers.sort(key=lambda each: (*_place(each, question.order_by), each.created_at, each.uuid))
     chosen = answers[: question.limit]
     ends = list(dict.fromkeys(end for each in chosen for end in (each.lhs, each.rhs)))
@@ -193,6 +197,24 @@ async def recall_triples(
     names = {each.uuid: each.name for each in _of_type(entities, Entity)}
     moment = now()
     return Triples(_triple(each, names, moment) for each in chosen if names.keys() >= {each.lhs, each.rhs})
+
+
+async def _recall_facts(
+    question: TripleQuestion, named: Mapping[str, Sequence[str]], *, user: QueryExpr, store: GraphStore
+) -> list[Relation]:
+    """Return the facts between the ends named, as they were known, that held at the moment asked about."""
+    time = question.time
+    columns = list(dict.fromkeys((*_FACT_COLUMNS, *time.fields())))
+    rows = await store.query(RELATION_COLLECTION, user=user, expr=_fact_filter(question, named), output_fields=columns)
+    facts = _of_type([time.seen(each) for each in rows], Relation)
+    later = [uuid for each in facts if each.valid_until is None for uuid in each.superseded_by]
+    if time.as_of is None or not later:
+        return facts
+    told = await store.query(
+        RELATION_COLLECTION, user=user, ids=list(dict.fromkeys(later)), output_fields=["first_mentioned_at"]
+    )
+    known = {each.uuid: each for each in told}
+    return [each for each in facts if time.admits(each, known)]
 
 
 async def _recall_named(
@@ -245,12 +267,9 @@ def _fact_filter(question: TripleQuestion, named: Mapping[str, Sequence[str]]) -
         conditions.append(in_list("rhs", named[question.object]))
     if question.predicate is not None and not question.fuzzy:
         conditions.append(eq("name_norm", normalise_name(question.predicate)))
-    if question.as_of is not None:
-        seconds = from_datetime(question.as_of).seconds
-        conditions.append(lte("valid_since", seconds) & gte("valid_until", seconds))
     if question.source is not None and not question.ends:
         conditions.append(array_contains("sources", question.source))
-    return chain_filters(*conditions)
+    return chain_filters(*conditions, *question.time.conditions())
 
 
 def _is_named(given: str, names: Sequence[str], *, fuzzy: bool) -> bool:

@@ -90,6 +90,7 @@ class Upkeep(MemoryCore):
         predicate: str | None = None,
         object: str | None = None,
         as_of: datetime | None = None,
+        known_at: datetime | None = None,
         source: str | None = None,
         order_by: TripleOrder = "last_mentioned",
         limit: int | None = None,
@@ -102,6 +103,7 @@ class Upkeep(MemoryCore):
             subject, object: a name or an alias; case, width and spacing do not count.
             predicate: the short name of the relation.
             as_of: only what held at this moment, as far as is known; without a zone it is UTC.
+            known_at: only what was known at this moment, with the ends that were known then.
             source: only what was learnt from this source.
             order_by: `last_mentioned` and `mentions` put the latest and the most first, `first_mentioned` and
                 `valid_since` the earliest.
@@ -109,7 +111,7 @@ class Upkeep(MemoryCore):
             fuzzy: names may also share half their words, or most of their characters; with an embedder attached, it
                 helps to find them.
         """
-        question = TripleQuestion(subject, predicate, object, as_of, source, order_by, limit, fuzzy)
+        question = TripleQuestion(subject, predicate, object, as_of, known_at, source, order_by, limit, fuzzy)
         user = filter_user(parse_user_id(user_id, self.config.db_storage_config))
         embedder = self._embedder() if fuzzy and self._store.embedder else None
         return await recall_triples(question, user=user, store=self._store, embedder=embedder)
