@@ -46,12 +46,14 @@ $(VENV)/.installed-dev: $(BIN)/python $(LISTS)
 quickstart: $(VENV)/.installed ## remember a conversation and ask about it, on Milvus Lite
 	$(BIN)/python examples/quickstart.py
 
+# The same examples for every clone: a new finding of hypothesis must not fail somebody's unrelated change. `test-latest`
+# looks for new ones.
 .PHONY: test
 test: $(VENV)/.installed-dev ## lint, type check and run every test, as CI does
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --cov --cov-report=term
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --hypothesis-profile ci --cov --cov-report=term
 
 .PHONY: bench
 bench: $(VENV)/.installed-dev ## measure against the budgets (a report, not a test)
@@ -92,7 +94,7 @@ viewer-libraries: ## fetch the viewer's JavaScript anew, in the releases of its 
 	done
 
 .PHONY: test-latest
-test-latest: $(BIN)/python ## run the tests against the newest releases, in a venv of their own
+test-latest: $(BIN)/python ## run the tests against the newest releases and with new examples, in a venv of their own
 	$(BIN)/python -m venv --clear .venv-latest
 	.venv-latest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[local,examples,dev]'
 	.venv-latest/bin/pytest --numprocesses 2 --dist loadfile

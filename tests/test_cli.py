@@ -534,7 +534,16 @@ async def test_an_assistant_is_served_over_stdio(tmp_path: Path) -> None:
     assert result.structured_content["facts"] == [FACT]
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C, and its children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_what_was_interrupted_goes_on_where_it_stopped(tmp_path: Path) -> None:
     stopped = threading.Event()
 

@@ -222,6 +222,8 @@ def test_chinese_words_mean_a_time(text: str, expected: str) -> None:
         "次日",
         "当天",
         "过两天",
+        "5月底上旬",
+        "年底初",
     ],
 )
 def test_chinese_words_that_leave_a_doubt_mean_no_time(text: str) -> None:

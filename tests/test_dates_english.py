@@ -222,6 +222,8 @@ def test_english_words_mean_a_time(text: str, expected: str) -> None:
         "the previous evening",
         "the ides of March",
         "the day after my birthday",
+        "early end of May",
+        "mid end of 2020",
     ],
 )
 def test_english_words_that_leave_a_doubt_mean_no_time(text: str) -> None:

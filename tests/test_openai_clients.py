@@ -493,7 +493,9 @@ def test_a_closed_memory_breaks_no_call_without_await_either(server: OpenAIServe
     assert [each.stage for each in told] == ["recall", "remember"]
 
 
-async def test_a_call_that_is_cancelled_while_its_turn_waits_for_a_place_leaves_a_failure(client: AsyncOpenAI) -> None:
+async def test_a_call_that_is_cancelled_while_its_turn_waits_for_a_place_leaves_a_failure(
+    client: AsyncOpenAI, server: OpenAIServer
+) -> None:
     held = asyncio.Event()
 
     class Waiting(FakeLLM):
@@ -508,7 +510,10 @@ async def test_a_call_that_is_cancelled_while_its_turn_waits_for_a_place_leaves_
         call = asyncio.ensure_future(
             remembered.for_user("ben").chat.completions.create(model="any", messages=user("I live in Graz."))
         )
-        await asyncio.wait([call], timeout=0.5)
+        while len(server.chats) < 2:
+            await asyncio.sleep(0.01)
+        # Its answer is on its way; then nothing but the place is waited for.
+        await asyncio.wait([call], timeout=1.0)
         call.cancel()
         await asyncio.wait([call])
         held.set()

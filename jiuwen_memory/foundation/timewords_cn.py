@@ -131,7 +131,7 @@ def _edge(match: Match, now: datetime) -> Reading | None:
     if period is None or period.end is not None or period.precision not in {"month", "year", "quarter"}:
         return None
     if match["edge"] in {"底", "末"}:
-        return replace(period, start=shift(period.after, -1, "day"))
+        return replace(period, start=shift(period.after, -1, "day"), end=period.after)
     if match["edge"].endswith("旬"):
         first = {"上": 0, "中": 10, "下": 20}[match["edge"][0]]
         start = shift(period.start, first, "day")

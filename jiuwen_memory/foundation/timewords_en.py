@@ -319,7 +319,7 @@ def _part_of(period: Reading, edge: str) -> Reading:
     """Return the early or late half, the middle third or the last day of a period, no more exact than the period."""
     start, after = period.start, period.after
     if edge == "end":
-        return replace(period, start=shift(after, -1, "day"))
+        return replace(period, start=shift(after, -1, "day"), end=after)
     if edge in {"mid", "middle"}:
         return replace(period, start=_within(start, after, 3, 1), end=_within(start, after, 3, 2))
     middle = _within(start, after, 2, 1)
