@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from jiuwen_memory import EpisodeType, GraphMemUpdate, SearchConfig
+from jiuwen_memory import (
+    RELATION_COLLECTION,
+    EpisodeType,
+    GraphConfig,
+    GraphMemUpdate,
+    GraphStoreFactory,
+    Relation,
+    SearchConfig,
+)
+from jiuwen_memory.foundation.store.graph import BaseGraphObject, GraphStore, Hit, StoreAround
 from jiuwen_memory.foundation.store.query import eq
 from jiuwen_memory.testing import FakePrompt
 from tests.memory_support import ENGLISH, MAY, Fact, Taught, all_entities, all_relations, facts, problems, taught
@@ -316,3 +327,60 @@ async def test_a_year_that_the_text_gives_to_another_month_is_not_this_ones() ->
     await mind.learn(text, types={"Callum": "Human", "Trust": "Entity"}, said=[fact], since="November 2023")
 
     assert (await all_relations(mind.memory))[fact[3]].valid_since is None
+
+
+class WithoutSearch(StoreAround):
+    """A store whose searches find nothing, and which counts how often the facts are looked through."""
+
+    inner = "memory"
+
+    def __init__(self, store: GraphStore) -> None:
+        super().__init__(store)
+        self.scans = 0
+
+    async def search(self, collection: str, queries: Sequence[Any], **options: Any) -> list[list[Hit]]:
+        return [[] for _ in queries]
+
+    async def query(self, collection: str, **options: Any) -> list[BaseGraphObject]:
+        self.scans += collection == RELATION_COLLECTION and options.get("ids") is None
+        return await super().query(collection, **options)
+
+
+async def said_again_among(others: int) -> WithoutSearch:
+    """Say a fact again whose ends have that many others, all stored before it; return the store."""
+    GraphStoreFactory.register_backend("without search", WithoutSearch, force=True)
+    mind = taught(config=GraphConfig(uri=uuid4().hex, backend="without search", embed_dim=64), strategy=ENGLISH)
+    store = mind.memory.db_backend
+    assert isinstance(store, WithoutSearch)
+    await mind.learn("Ida Lund in Oslo.", types={"Ida Lund": "Human", "Oslo": "Entity"})
+    ends = {name: each.uuid for name, each in (await all_entities(mind.memory)).items()}
+    texts = [*(f"Ida Lund saw sight {number} of Oslo." for number in range(others)), OSLO[3]]
+    vectors = await mind.embedder.embed_documents(texts)
+    stored = [
+        Relation(
+            user_id="ann",
+            name="lives in" if text == OSLO[3] else "saw",
+            content=text,
+            lhs=ends["Ida Lund"],
+            rhs=ends["Oslo"],
+            content_embedding=vector,
+        )
+        for text, vector in zip(texts, vectors, strict=True)
+    ]
+    await store.upsert(RELATION_COLLECTION, stored)
+    store.scans = 0
+
+    update = await say(mind, OSLO)
+
+    assert [each.uuid for each in update.updated_relation] == [stored[-1].uuid]
+    assert not update.added_relation
+    return store
+
+
+async def test_what_a_new_fact_may_repeat_is_read_by_looking_through_the_facts_once() -> None:
+    # The other time is for facts that were replaced, and come back.
+    assert (await said_again_among(10)).scans == 2
+
+
+async def test_a_repeat_is_seen_where_more_facts_lie_beside_it_than_are_read() -> None:
+    await said_again_among(210)

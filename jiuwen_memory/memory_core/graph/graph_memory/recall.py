@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import TypeVar
 
@@ -194,12 +194,13 @@ async def recall_relations(
 ) -> KnownRelations:
     """Return the stored facts that new ones may repeat or contradict, and what hangs on entities to be fused."""
     # An entity lists no more relations than the store's limit.
-    degree = min(HUB_DEGREE, services.storage.relations)
+    hub_degree = min(HUB_DEGREE, services.storage.relations)
     absorbed = [each for merge in identity.merges for each in merge.absorbed]
-    hubs = {node.uuid for node in (*identity.nodes, *absorbed) if len(node.relations) >= degree}
+    degrees = {node.uuid: len(node.relations) for node in (*identity.nodes, *absorbed)}
+    hubs = {uuid for uuid, degree in degrees.items() if degree >= hub_degree}
     merged = list(identity.absorbed)
     beside, of_merged = await together(
-        _relations_beside(new, hubs=hubs, heirs=identity.absorbed, request=request, services=services),
+        _relations_beside(new, degrees=degrees, hubs=hubs, heirs=identity.absorbed, request=request, services=services),
         _relations_of(merged, request=request, services=services),
     )
     of_targets = await _relations_alike(of_merged, identity.absorbed, request=request, services=services)
@@ -216,6 +217,7 @@ async def recall_relations(
 async def _relations_beside(
     new: Sequence[Relation],
     *,
+    degrees: Mapping[str, int],
     hubs: Collection[str],
     heirs: Mapping[str, str],
     request: AddRequest,
@@ -228,20 +230,10 @@ async def _relations_beside(
     quiet = [end for end in ends if end not in hubs]
     busy = [end for end in ends if end in hubs]
     same_names = in_list("name_norm", [relation.name_norm for relation in new])
-    near, verbatim = await together(
-        _relations_where(
-            _touching(quiet) | (_touching(busy) & same_names) if busy else _touching(quiet),
-            request.user_id,
-            services.store,
-            limit=EDGE_LIMIT,
-        ),
-        _relations_where(
-            eq("kind", "fact") & in_list("content", [relation.content for relation in new]),
-            request.user_id,
-            services.store,
-        ),
-    )
-    stored = list({each.uuid: each for each in (*verbatim, *near)}.values())
+    near = _touching(quiet) | (_touching(busy) & same_names) if busy else _touching(quiet)
+    verbatim = eq("kind", "fact") & in_list("content", [relation.content for relation in new])
+    are_few = sum(degrees.get(end, 0) for end in quiet) < EDGE_LIMIT
+    stored = await _relations_like(verbatim, near, are_few=are_few, user_id=request.user_id, store=services.store)
     beside = [[each for each in stored if _share_an_end(each, relation, heirs)] for relation in new]
     crowded = [
         number
@@ -260,6 +252,20 @@ async def _relations_beside(
         ),
         vectors=vectors,
     )
+
+
+async def _relations_like(
+    verbatim: QueryExpr, near: QueryExpr, *, are_few: bool, user_id: str, store: GraphStore
+) -> list[Relation]:
+    """Return all facts of the same words, then those near by, up to the limit; if they seem few, by one query."""
+    if are_few:
+        found = await _relations_where(verbatim | near, user_id, store, limit=EDGE_LIMIT)
+        if len(found) < EDGE_LIMIT:
+            return sorted(found, key=lambda each: not each.fulfils(verbatim))
+    same, others = await together(
+        _relations_where(verbatim, user_id, store), _relations_where(near, user_id, store, limit=EDGE_LIMIT)
+    )
+    return list({each.uuid: each for each in (*same, *others)}.values())
 
 
 async def _search_beside(
@@ -308,14 +314,19 @@ def _best_candidates(
     exact = [each for each in distinct if is_same_fact(each, relation)]
     others = [each for each in distinct if not is_same_fact(each, relation)]
     if not ranked:
-        words = set(query_tokens(relation.content_text).split())
+        words = _words_of(relation.content_text)
         others.sort(
             key=lambda each: (
                 {each.lhs, each.rhs} != {relation.lhs, relation.rhs},
-                -len(words & set(query_tokens(each.content_text).split())),
+                -len(words & _words_of(each.content_text)),
             )
         )
     return (*exact, *others[:top_k])
+
+
+@lru_cache(maxsize=1024)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(query_tokens(text).split())
 
 
 def is_same_fact(first: Relation, second: Relation) -> bool:

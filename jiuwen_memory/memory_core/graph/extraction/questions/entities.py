@@ -230,7 +230,8 @@ class NameCheck:
 
     def is_copied(self, words: str) -> bool:
         """Tell whether words stand in the prompt, and not in the text."""
-        return _occurs_as_name(words, self.example) and not self._is_told(words)
+        # Nearly every name is told, and to look for it in the prompt takes a pattern of its own.
+        return not self._is_told(words) and _occurs_as_name(words, self.example)
 
     def _is_told(self, name: str) -> bool:
         """Tell whether a name, or each of its words, occurs in the text; spaces do not matter."""
