@@ -19,7 +19,7 @@ from jiuwen_memory.foundation.store.graph.journal_rows import (
     unclaimed_keys,
 )
 from jiuwen_memory.foundation.store.graph.milvus.connection import MilvusConnection
-from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, quote
+from jiuwen_memory.foundation.store.graph.milvus.filters import any_of, quote, render
 from jiuwen_memory.foundation.store.graph.milvus.rows import CONSISTENCY, chunks, fetch_matching
 from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, gte
 
@@ -41,7 +41,7 @@ class MilvusJournal:
         self._waiting = 0
 
     async def put(self, entry: JournalEntry) -> None:
-        """Write an entry: its chunks first, then the one row that makes it count."""
+        """Write an entry: its chunks first, then the one row that makes it count; on Lite all of them at once."""
         await self._connection.write("Writing the journal", lambda client: self._put(client, entry))
 
     async def entries(self, user_id: str | None = None) -> list[JournalEntry]:
@@ -52,7 +52,7 @@ class MilvusJournal:
         return assemble_entries(rows)
 
     async def remove(self, plan_id: str, user_id: str) -> None:
-        """Remove an entry: the row that makes it count first, then its chunks."""
+        """Remove an entry: the row that makes it count first, then its chunks; on Lite all of them at once."""
         await self._connection.write("Removing from the journal", lambda client: self._remove(client, plan_id, user_id))
 
     async def drop_unfinished(self, user_id: str) -> int:
@@ -78,15 +78,25 @@ class MilvusJournal:
         pieces, counting = entry_rows(entry)
         for row in (*pieces, counting):
             check_row(row, self._columns, collection=JOURNAL_COLLECTION)
-        for start in range(0, len(pieces), _ROWS_PER_CALL):
-            client.upsert(JOURNAL_COLLECTION, pieces[start : start + _ROWS_PER_CALL], **self._settings)
-        client.upsert(JOURNAL_COLLECTION, [counting], **self._settings)
+        calls = [pieces[start : start + _ROWS_PER_CALL] for start in range(0, len(pieces), _ROWS_PER_CALL)]
+        if self._connection.is_lite and len(pieces) < _ROWS_PER_CALL:
+            # Lite takes the rows of a call in all at once, also when it recovers from a crash.
+            calls = [[*pieces, counting]]
+        else:
+            calls.append([counting])
+        for rows in calls:
+            client.upsert(JOURNAL_COLLECTION, rows, **self._settings)
         self._waiting += len(pieces) + 1
 
     def _remove(self, client: Any, plan_id: str, user_id: str) -> None:
         # First: if it fails, the entry is still there, and what it stands for is done again.
         self._flush(client)
         mine = chain_filters(eq("user_id", user_id), eq("plan_id", plan_id))
+        if self._connection.is_lite:
+            # Lite looks for the rows itself, and lets go of all of them at once.
+            gone = client.delete(JOURNAL_COLLECTION, filter=render(mine), **self._settings)
+            self._waiting += len(gone)
+            return
         self._delete(client, [counting_key(plan_id)], user_id)
         keys = [row["key"] for row in self._rows(client, chain_filters(mine, eq("kind", CHUNK)), ("key",))]
         self._delete(client, keys, user_id)
