@@ -33,7 +33,7 @@ print(spent, int(size) / 1024)
 
 
 async def import_cost(setting: Setting) -> list[Line]:
-    """(i) CPU and memory of `import jiuwen_memory` in a fresh interpreter, with its bytecode as an installer leaves it."""
+    """(i) CPU and memory of `import jiuwen_memory` in a fresh interpreter, with bytecode as an installer leaves it."""
     # Where writing bytecode is switched off, as in many containers, every run would compile the checkout anew.
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     compiled["PYTHONPYCACHEPREFIX"] = str(setting.folder / "bytecode")

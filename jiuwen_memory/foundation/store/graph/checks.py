@@ -60,8 +60,14 @@ def check_vector(vector: Sequence[float], dim: int, *, where: str) -> None:
             f"{where} has {len(vector)} values, the store holds vectors of {dim}; embed_dim must equal the embedder's "
             "dimension."
         )
-    if not all(map(math.isfinite, vector)):
+    if not are_finite(vector):
         raise StoreParameterError(f"{where} holds a value that is not a finite number; check the embedding model.")
+
+
+def are_finite(numbers: Sequence[float]) -> bool:
+    """Tell whether there is neither infinity nor NaN among some numbers."""
+    # A sum takes a quarter of the time, and is finite unless a number is not, or they are huge.
+    return math.isfinite(sum(numbers)) or all(map(math.isfinite, numbers))
 
 
 def check_queries(queries: Sequence[SearchQuery], dim: int) -> bool:

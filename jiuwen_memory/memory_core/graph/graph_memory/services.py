@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import GraphStore
+from jiuwen_memory.foundation.store.graph.checks import are_finite
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
@@ -102,7 +102,7 @@ def parse_vector(vector: object, dimension: int) -> Vector:
     if isinstance(vector, str | bytes) or not hasattr(vector, "__iter__"):
         raise InvalidInputError(f"A vector is a {type(vector).__name__}; give a sequence of numbers.")
     try:
-        numbers = [float(number) for number in vector]
+        numbers = list(map(float, vector))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"A vector holds something that is not a number ({error}).") from error
     if len(numbers) != dimension:
@@ -110,7 +110,7 @@ def parse_vector(vector: object, dimension: int) -> Vector:
             f"A vector has {len(numbers)} numbers where GraphConfig.embed_dim says {dimension}; "
             "set embed_dim to the embedder's dimension, in a new store."
         )
-    if not all(map(math.isfinite, numbers)):
+    if not are_finite(numbers):
         raise InvalidInputError("A vector holds NaN or infinity; check the embedder.")
     return numbers
 
