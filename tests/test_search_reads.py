@@ -43,7 +43,7 @@ def thing(name: str, *sources: str) -> Entity:
     return Entity(user_id="ann", name=name, content=name, sources=list(sources))
 
 
-def fact(one: Entity, other: Entity, name: str, *sources: str, **changes: Any) -> Relation:
+def fact(one: BaseGraphObject, other: BaseGraphObject, name: str, *sources: str, **changes: Any) -> Relation:
     values: dict[str, Any] = {"content": f"{name} it is", "lhs": one.uuid, "rhs": other.uuid, "sources": list(sources)}
     return Relation(user_id="ann", name=name, **values, **changes)
 
@@ -117,6 +117,27 @@ async def test_what_was_not_known_or_did_not_hold_is_no_way(way: str, memory: Gr
     assert set(now) == {"Xylo", "Yarrow", "Zinnia"}
     assert then_known == ["Xylo -[rented]-> Zinnia"]
     assert then_held == ["Xylo -[bought]-> Yarrow"]
+
+
+async def test_a_fact_that_did_not_hold_leads_to_no_other_fact(memory: GraphMemory) -> None:
+    times: dict[str, Any] = {"created_at": 1_577_836_800, "first_mentioned_at": 1_577_836_800}
+    home = thing("Home")
+    begins, ends, follows = (fact(home, home, name, **times) for name in ("xylo", "rented", "moved"))
+    replaced = ends.revise(superseded_by=[follows.uuid], expired_at=1_609_459_200)
+    told = follows.revise(first_mentioned_at=1_609_459_200, created_at=1_609_459_200)
+    last = fact(home, home, "sold", **times)
+    along: dict[str, Any] = {"kind": "causes", "ends": "relation", "created_at": 1_577_836_800}
+    links = [fact(begins, replaced, "so", **along), fact(replaced, last, "so", **along)]
+    await write(memory, [home, begins, replaced, told, last, *links])
+    memory.register_search_strategy("tried", search_relation=by_words(bfs_depth=3, kind_priors={"causes": 0.9}))
+
+    found = {}
+    for year in (2020, 2023):
+        moment = datetime(year, 6, 1, tzinfo=UTC)
+        result = await memory.search("xylo", "ann", "tried", entity=False, episode=False, as_of=moment)
+        found[year] = [each.name for _, each in result[RELATION_COLLECTION] if isinstance(each, Relation)]
+
+    assert found == {2020: ["xylo", "rented", "sold"], 2023: ["xylo"]}
 
 
 async def test_support_goes_along_facts_from_the_source_alone(memory: GraphMemory) -> None:

@@ -375,9 +375,14 @@ def test_the_iso_form_is_read_back_as_the_same_time(moment: datetime, offset: in
     assert resolve_time(time.iso(), WEDNESDAY) == time
 
 
+@pytest.mark.parametrize("text", ["before year 1", "before 0001-01-01", "until before the year 1"])
+def test_nothing_lies_before_the_first_year(text: str) -> None:
+    assert _period(text)[1] is None
+
+
 _WORDS = """
     last next this the of in from to until since between and ago day days week month year may friday 3 12 31 2019 99
-    end early q3 1st at 3pm 8:00 noon half past century - / , .
+    end early q3 1st at 3pm 8:00 noon half past century - / , . before after 1 0001 9999
     从 到 上 下 个 周 月 日 年 三 十 二〇一九年 底 前 后 点 半 国庆
 """
 _PHRASES = st.lists(st.sampled_from(_WORDS.split()), max_size=7)

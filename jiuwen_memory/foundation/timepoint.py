@@ -89,6 +89,16 @@ class Timepoint:
             last -= timedelta(seconds=1)
         return _from_wall_time(last, offset, self.precision)
 
+    def first_second(self) -> Timepoint:
+        """Return the beginning of the day, month, year ... that this lies in."""
+        wall_time, offset = self._shown()
+        try:
+            first = floor(wall_time, self.precision)
+        except (ValueError, OverflowError):
+            # The first winter began before the calendar.
+            return self
+        return _from_wall_time(first, offset, self.precision)
+
     def iso(self) -> str:
         """Return the full ISO 8601 form in its own offset, whatever the precision."""
         wall_time, offset = self._shown()
@@ -191,6 +201,16 @@ def resolve_period(
     exact = _read_iso(words, offset_minutes)
     if exact is not None:
         return exact, exact.last_second()
+    try:
+        return _resolve_words(words, now, offset_minutes=offset_minutes, language=language)
+    except OverflowError:
+        # "Before the year 1": an end of it would lie before all times.
+        return None, None
+
+
+def _resolve_words(
+    words: str, now: datetime, *, offset_minutes: int, language: str | None
+) -> tuple[Timepoint | None, Timepoint | None]:
     ends = _split(words, language)
     if ends is not None:
         return _resolve_ends(ends, now, offset_minutes=offset_minutes, language=language)

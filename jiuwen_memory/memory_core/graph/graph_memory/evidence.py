@@ -24,6 +24,7 @@ from jiuwen_memory.foundation.store.graph.result_ranking import RRFRankConfig
 from jiuwen_memory.foundation.store.query import QueryExpr, array_contains, chain_filters, eq, gte, in_list, lte, ne
 from jiuwen_memory.foundation.text import is_blank, normalise_name, query_tokens
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, utc_moment
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_held
 from jiuwen_memory.memory_core.graph.graph_memory.searching.times import AskedTime, parse_moment
 from jiuwen_memory.memory_core.graph.graph_memory.services import Embedder
 from jiuwen_memory.memory_core.graph.graph_memory.triples import Triple, Triples
@@ -206,15 +207,7 @@ async def _recall_facts(
     time = question.time
     columns = list(dict.fromkeys((*_FACT_COLUMNS, *time.fields())))
     rows = await store.query(RELATION_COLLECTION, user=user, expr=_fact_filter(question, named), output_fields=columns)
-    facts = _of_type([time.seen(each) for each in rows], Relation)
-    later = [uuid for each in facts if each.valid_until is None for uuid in each.superseded_by]
-    if time.as_of is None or not later:
-        return facts
-    told = await store.query(
-        RELATION_COLLECTION, user=user, ids=list(dict.fromkeys(later)), output_fields=["first_mentioned_at"]
-    )
-    known = {each.uuid: each for each in told}
-    return [each for each in facts if time.admits(each, known)]
+    return _of_type(await recall_held(rows, time, user=user, store=store), Relation)
 
 
 async def _recall_named(

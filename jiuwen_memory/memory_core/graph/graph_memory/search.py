@@ -8,7 +8,7 @@ It is a row of small parts, each in a module of `searching`, which all take and 
     period_words the period that words of the query name
     names        names that are everywhere, and the text that is embedded
     channels     the raw hits of each channel, and their fusion
-    reading      relations to go along, and objects by id, for what follows
+    reading      what held at the moment asked about; relations to go along, and objects by id, for what follows
     expand       neighbours in the graph (`bfs_depth`)
     spine        what was said before and after in the same session
     support      what related candidates lend each other
@@ -50,6 +50,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import by_t
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pagerank import recall_associations
 from jiuwen_memory.memory_core.graph.graph_memory.searching.paths import recall_paths
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Trail, as_pool, ranked
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_held
 from jiuwen_memory.memory_core.graph.graph_memory.searching.reranking import ask_reranker
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import (
     CollectionDiagnostics,
@@ -106,7 +107,9 @@ async def search_memory(
     store = services.store
     with notes.timed("channels"):
         brought = await together(*(recall_pool(request, store=store) for request in requests))
-        found = [_as_of(request, pool) for request, pool in zip(requests, brought, strict=True)]
+        found = await together(
+            *(_recall_held(request, pool, store=store) for request, pool in zip(requests, brought, strict=True))
+        )
     with notes.timed("graph"):
         pools, trail = await _recall_graph(requests, found, store=store, notes=notes)
     with notes.timed("results"):
@@ -133,14 +136,12 @@ async def search_memory(
     )
 
 
-def _as_of(request: SearchRequest, pool: Pool) -> Pool:
-    """Return the pool as it was known, without what did not hold, at the moments asked about."""
-    time = request.time
-    if time.as_of is None and time.known_at is None:
+async def _recall_held(request: SearchRequest, pool: Pool, *, store: GraphStore) -> Pool:
+    if request.time.as_of is None and request.time.known_at is None:
         return pool
-    seen = [replace(each, found=time.seen(each.found)) for each in pool.values()]
-    known = {each.uuid: each.found for each in seen}
-    return as_pool(each for each in seen if time.admits(each.found, known))
+    found = [each.found for each in pool.values()]
+    held = await recall_held(found, request.time, user=request.user, store=store)
+    return as_pool(replace(pool[each.uuid], found=each) for each in held)
 
 
 async def _recall_graph(
@@ -155,8 +156,7 @@ async def _recall_graph(
         trail = Trail()
         if any(request.config.pagerank for request in requests):
             pools, trail = await recall_associations(requests, pools, store=store)
-        held = [_as_of(request, pool) for request, pool in zip(requests, pools, strict=True)]
-        return [resolve_signals(request, pool) for request, pool in zip(requests, held, strict=True)], trail
+        return [resolve_signals(request, pool) for request, pool in zip(requests, pools, strict=True)], trail
     except SetupError:
         raise
     except JiuwenMemoryError as error:

@@ -6,7 +6,7 @@ A table per script says which runs of words may be a time; `foundation.timepoint
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -21,6 +21,7 @@ LONGEST_QUERY: Final = 2_000
 """Characters of a query that are looked through: some queries are whole messages."""
 LONGEST_RUN: Final = 40
 LONGEST_WORDS: Final = 10
+LONGEST_CHARACTERS: Final = 24
 
 _MONTH: Final = (
     r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -28,16 +29,22 @@ _MONTH: Final = (
 )
 _UNIT: Final = r"days?|weeks?|weekends?|months?|quarters?|years?|decades?|spring|summer|autumn|fall|winter"
 _DAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|yesterday|today|tonight"
-_NUMBER: Final = r"\d{1,4}(?:st|nd|rd|th|s)?|\d{4}-\d\d?(?:-\d\d?)?|one|two|three|four|five|six|seven|eight|nine|ten"
+_DIGIT: Final = r"one|two|three|four|five|six|seven|eight|nine"
+_NUMBER: Final = (
+    rf"\d{{1,4}}(?:st|nd|rd|th|s)?|\d{{4}}-\d\d?(?:-\d\d?)?|{_DIGIT}|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    rf"|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-(?:{_DIGIT}))?|hundred|half|couple|few|several|dozen"
+)
 _LINK: Final = (
     r"in|on|at|of|the|a|an|from|to|until|till|since|before|after|between|and|during|last|next|this|past|previous|coming"
     r"|ago|early|mid|late|beginning|end|first|second|third|fourth"
 )
 _ENGLISH_RUN: Final = re.compile(
-    rf"(?<![\w-])(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})"
+    rf"(?<![\w-])(?<!\d[.,])(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})"
     rf"(?:[,.]?\s+(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})(?![\w-]))*(?![\w-])",
     re.IGNORECASE,
 )
+_YEAR_GLUED: Final = re.compile(r"(?<=\d),(?=\d{4}\b)")
 _ENGLISH_TIME: Final = re.compile(
     rf"(?i:\b(?:{_MONTH}|{_UNIT}|{_DAY}|(?:19|20)\d\d(?:s|-\d\d?(?:-\d\d?)?)?)(?![\w-]))", re.IGNORECASE
 )
@@ -46,14 +53,28 @@ _ENGLISH_LOOSE: Final = re.compile(
     rf"(?:the|an?)\s+(?:{_MONTH}|{_UNIT})|.*\b(?:in|on|at|of|the|an?|from|to|until|since|between|and|during)",
     re.IGNORECASE,
 )
+_ENGLISH_TORN: Final = re.compile(
+    rf"\b(?:{_NUMBER}) \|(?:{_NUMBER}|{_MONTH}|{_UNIT}|an?\b)|\b(?:before|after|since|until|till) \|"
+    r"|\| (?:(?:of|before|after) \w|\d{4}\b)",
+    re.IGNORECASE,
+)
+"""What of a longer time stands before or after the words between the bars, and makes them another one than they are.
+
+"half |a year ago|", "before |2020|", "|the first week of May| 2024" are not what stands between the bars.
+"""
 _OPEN: Final = re.compile(r"(?:since|after)\b|.*(?:以来|以后|之后|起)$|[自从]", re.IGNORECASE)
 
+_CHINESE_NUMBER: Final = "0-9〇零一二三四五六七八九十百千万几两半多"
 _CHINESE_RUN: Final = re.compile(
-    r"[0-9〇零一二三四五六七八九十两今明昨前后去上下本这个年月日号周星期礼拜季度春夏秋冬天晚初末底自从到至起以来之]{2,}"
+    rf"[{_CHINESE_NUMBER}大今明昨前后去上下本这个年月日号周星期礼拜季度春夏秋冬天晚初末底代自从到至起以来之]{{2,}}"
 )
+_CHINESE_TORN: Final = re.compile(
+    rf"[{_CHINESE_NUMBER}.．]\|[{_CHINESE_NUMBER}年月天周]|([前上下])\|\1|大\||[前后上下]\|[年月周天日个]|年\|代|春\|节"
+)
+"""The same in Chinese: "几|十年前|", "大|前天|", "|去年前|年", "|1990年|代"."""
 _CHINESE_TIME: Final = re.compile(
     r"[今明昨前去][年天日晚]|[0-9〇零一二三四五六七八九]{4}年|[上下本这]个?(?:年|月|周|星期|礼拜|季度)"
-    r"|(?:[0-9]{1,2}|[一二三四五六七八九十]{1,3})月|[年月周天日]前"
+    r"|(?:[0-9]{1,2}|[一二三四五六七八九十]{1,3})月|[年月周天日]半?[之以]?前"
 )
 
 
@@ -86,6 +107,9 @@ def find_period(query: str, reference_time: datetime) -> Period | None:
         since, until = resolve_period(words, reference_time, offset_minutes=minutes)
         if since is not None and until is None and not _OPEN.match(words):
             until = _end_of(since)
+        if since and until and until.seconds == since.last_second().seconds:
+            # "Two weeks ago" is a day, as exact as a week: all of that week is meant.
+            since = since.first_second()
         if (since or until) and not (since and until and until.seconds < since.seconds):
             return Period(words, since, until)
     return None
@@ -102,22 +126,27 @@ def _runs(query: str) -> Iterator[str]:
 
 
 def _english_runs(query: str) -> Iterator[str]:
-    for match in _ENGLISH_RUN.finditer(query):
-        yield from _trimmed(match.group().split(), " ".join, _is_english_time)
+    for match in _ENGLISH_RUN.finditer(_YEAR_GLUED.sub(", ", query)):
+        for before, words, after in _cuts(match.group().split(), " ", LONGEST_WORDS):
+            if _is_english_time(words) and not _ENGLISH_TORN.search(f"{before} |{words}| {after}"):
+                yield words
 
 
 def _chinese_runs(query: str) -> Iterator[str]:
     for match in _CHINESE_RUN.finditer(query):
-        yield from _trimmed(list(match.group()), "".join, _is_chinese_time)
-
-
-def _trimmed(pieces: list[str], join: Callable[[list[str]], str], fits: Callable[[str], bool]) -> Iterator[str]:
-    pieces = pieces[:LONGEST_RUN]
-    for length in range(min(len(pieces), LONGEST_WORDS), 0, -1):
-        for start in range(len(pieces) - length + 1):
-            words = join(pieces[start : start + length])
-            if fits(words):
+        first, last = query[: match.start()][-1:], query[match.end() :][:1]
+        for before, words, after in _cuts(list(match.group()), "", LONGEST_CHARACTERS):
+            if _is_chinese_time(words) and not _CHINESE_TORN.search(f"{first}{before}|{words}|{after}{last}"):
                 yield words
+
+
+def _cuts(pieces: list[str], glue: str, longest: int) -> Iterator[tuple[str, str, str]]:
+    """Return the parts of a run, the longest first, each between what is cut off before and after it."""
+    pieces = pieces[:LONGEST_RUN]
+    for length in range(min(len(pieces), longest), 0, -1):
+        for start in range(len(pieces) - length + 1):
+            parts = pieces[:start], pieces[start : start + length], pieces[start + length :]
+            yield glue.join(parts[0]), glue.join(parts[1]), glue.join(parts[2])
 
 
 def _is_english_time(words: str) -> bool:

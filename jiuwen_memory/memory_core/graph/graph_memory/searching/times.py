@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -124,18 +124,24 @@ class AskedTime:
             expired_at=None,
         )
 
-    def admits(self, found: BaseGraphObject, known: Mapping[str, BaseGraphObject]) -> bool:
+    def undated_heirs(self, found: BaseGraphObject) -> Sequence[str]:
+        """Return the ids of what replaced a fact, where that alone tells whether it held at the moment asked about."""
+        if self.as_of is None or not isinstance(found, Relation) or found.valid_until is not None:
+            return ()
+        return found.superseded_by
+
+    def admits(self, found: BaseGraphObject, told: Mapping[str, int | None]) -> bool:
         """Tell whether an object that fulfils `conditions` held at the moment asked about, as far as is known.
 
-        A fact that was replaced without a date held until what replaced it was first told, if that is among the
-        `known` ones; if not, until the replacement was learnt.
+        A fact that was replaced without a date held until what replaced it was `told` first; if nobody knows when that
+        was, until the replacement was learnt.
         """
-        if self.as_of is None or not isinstance(found, Relation) or found.valid_until is not None:
+        heirs = self.undated_heirs(found)
+        if self.as_of is None or not isinstance(found, Relation) or not heirs:
             return True
-        later = [known[uuid] for uuid in found.superseded_by if uuid in known]
-        told = [each.first_mentioned_at for each in later if isinstance(each, Relation)]
-        ends = [each for each in (told if later else [found.expired_at]) if each is not None]
-        return not found.superseded_by or all(self.as_of < each for each in ends)
+        known = [each for each in map(told.get, heirs) if each is not None]
+        end = min(known, default=found.expired_at)
+        return end is None or self.as_of < end
 
     def is_current(self, found: BaseGraphObject, moment: int) -> bool:
         """Tell whether nothing has ended or replaced a fact by a moment; one that only begins later is current too."""
