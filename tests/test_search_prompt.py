@@ -99,6 +99,17 @@ def test_what_listed_facts_say_is_not_said_again() -> None:
     assert text.count("Acme") == 1
 
 
+@pytest.mark.parametrize("sign", ["🎉🎉", "...!", "？？"])
+def test_what_has_no_words_is_not_taken_for_said(sign: str) -> None:
+    party = Entity(user_id="ann", name="Party", content=sign)
+    unread = Episode(user_id="ann", valid_since=MAY)
+
+    text = result(NOW, party, Episode(user_id="ann", content=sign), unread).to_prompt()
+
+    assert [line for line in text.splitlines() if sign in line] == [f"- Party: {sign}", f"- {sign}"]
+    assert "2026" not in text
+
+
 def test_what_says_more_than_the_facts_stays_whole() -> None:
     more = Entity(user_id="ann", name="Ada", content="Ada works at Globex. She likes tea.")
 
@@ -212,6 +223,16 @@ def test_a_tokenizer_counts_the_tokens() -> None:
     assert token_counter(letters())("<|endoftext|>") == 13
 
 
+@pytest.mark.parametrize("limit", [300, 900])
+def test_a_long_text_is_cut_by_the_tokens_that_are_counted(limit: int) -> None:
+    long = [Episode(user_id="ann", content=f"Day {number}. " + "We talked for hours. " * 200) for number in range(2)]
+
+    text = result(*long).to_prompt(limit, tokenizer=letters())
+
+    assert "Day 0. We talked" in text and "Day 1. We talked" in text
+    assert len(text.encode()) <= limit
+
+
 def test_without_a_tokenizer_tokens_are_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
 
@@ -226,9 +247,12 @@ def test_the_encoding_at_hand_counts_tokens() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="max_tokens"):
-        result(NOW).to_prompt(0)
-    with pytest.raises(InvalidInputError, match="encode"):
-        result(NOW).to_prompt(tokenizer=object())  # type: ignore[arg-type]
-    with pytest.raises(LanguageError):
-        result(NOW).to_prompt(language="fr")  # type: ignore[arg-type]
+    for size in (0, -1, "100", 99.5):
+        with pytest.raises(InvalidInputError, match="max_tokens"):
+            result(NOW).to_prompt(size)  # type: ignore[arg-type]
+    for tokenizer in (object(), "o200k_base"):
+        with pytest.raises(InvalidInputError, match="encode"):
+            result(NOW).to_prompt(tokenizer=tokenizer)  # type: ignore[arg-type]
+    for language in ("fr", ["en"]):
+        with pytest.raises(LanguageError):
+            result(NOW).to_prompt(language=language)  # type: ignore[arg-type]

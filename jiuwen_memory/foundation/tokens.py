@@ -38,7 +38,8 @@ def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
     if tokenizer is None:
         return estimate_tokens
     encode = getattr(tokenizer, "encode", None)
-    if not callable(encode):
+    # The `encode` of a text, such as the name of an encoding, makes bytes.
+    if not callable(encode) or isinstance(tokenizer, str):
         raise InvalidInputError(f"A tokenizer needs a method encode(text); {type(tokenizer).__name__} has none.")
     # Words that mean something to the model, such as <|endoftext|>, are text like any other here.
     special = {"disallowed_special": ()} if _is_tiktoken(tokenizer) else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Final, Literal
@@ -76,11 +76,14 @@ class Item:
     says: frozenset[str]
     line: str = ""
 
-    def written(self, limit: int | None) -> Item:
-        """Return the item with its line, the text in it cut to so many tokens."""
-        text = self.text if limit is None else cut_tokens(self.text, limit)
+    def written(self, text: str) -> Item:
+        """Return the item with its line, in which its text may be cut."""
         shown = text if text == self.text else f"{text.rstrip()}…"
         return replace(self, line=" ".join(filter(None, ["-", shown, self.remark, self.sources])))
+
+    def is_said_by(self, stated: Set[str]) -> bool:
+        """Tell whether facts have stated all that it says; what has no words, they have not."""
+        return self.section not in ("facts", "ended") and bool(self.says) and self.says <= stated
 
 
 def render_prompt(
@@ -92,23 +95,33 @@ def render_prompt(
     tokenizer: Tokenizer | None = None,
 ) -> str:
     """Return the text; `SearchResult.to_prompt` says what is in it."""
-    if max_tokens is not None and max_tokens < 1:
-        raise InvalidInputError(f"max_tokens is {max_tokens}; give 1 or more, or None for no limit.")
-    wording = WORDINGS.get(language)
-    if wording is None:
+    if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
+        raise InvalidInputError(f"max_tokens is {max_tokens!r}; give a whole number from 1, or None for no limit.")
+    if language not in tuple(WORDINGS):
         raise LanguageError(f"language is {language!r}; give one of {', '.join(WORDINGS)}.")
-    limit = None if max_tokens is None else max(1, max_tokens // LONGEST_SHARE)
-    found_items = _items(found, is_current=is_current, wording=wording, language=language)
-    items = [each.written(limit) for each in _ordered(found_items)]
+    wording = WORDINGS[language]
+    items = _ordered(_items(found, is_current=is_current, wording=wording, language=language))
     if max_tokens is None:
-        return _render(_unsaid(items), wording)
+        return _render(_unsaid(each.written(each.text) for each in items), wording)
     count = token_counter(tokenizer)
+    limit = max(1, max_tokens // LONGEST_SHARE)
+    items = [each.written(_cut(each.text, limit, count)) for each in items]
     chosen: list[Item] = []
     for item in items:
         more = _unsaid([*chosen, item])
         if len(more) > len(chosen) and count(_render(more, wording)) <= max_tokens:
             chosen = more
     return _render(chosen, wording)
+
+
+def _cut(text: str, limit: int, count: Callable[[str], int]) -> str:
+    """Return the beginning of a text that takes so many tokens at most, as they are counted, or else very little."""
+    room = limit
+    cut = cut_tokens(text, room)
+    while (taken := count(cut)) > limit and room > 1:
+        room = min(room - 1, max(1, room * limit // taken))
+        cut = cut_tokens(text, room)
+    return cut
 
 
 def _render(items: Sequence[Item], wording: Wording) -> str:
@@ -130,7 +143,7 @@ def _ordered(items: Sequence[Item]) -> list[Item]:
     stated = {sentence for section in ("facts", "ended") for item in by_section[section] for sentence in item.says}
     in_turn = zip_longest(by_section["facts"], by_section["entities"], by_section["episodes"])
     first = [item for row in in_turn for item in row if item is not None]
-    repeats = [item for item in first if item.section != "facts" and item.says <= stated]
+    repeats = [item for item in first if item.is_said_by(stated)]
     return [*(item for item in first if item not in repeats), *by_section["ended"], *repeats]
 
 
@@ -144,12 +157,11 @@ def _unsaid(items: Iterable[Item]) -> list[Item]:
     stated: set[str] = set()
     seen: set[tuple[str, str]] = set()
     for item in items:
-        is_fact = item.section in ("facts", "ended")
-        if (item.text, item.remark) in seen or (not is_fact and item.says <= stated):
+        if (item.text, item.remark) in seen or item.is_said_by(stated):
             continue
         seen.add((item.text, item.remark))
         kept.append(item)
-        if is_fact:
+        if item.section in ("facts", "ended"):
             stated |= item.says
     return kept
 
@@ -172,7 +184,7 @@ def _items(
         elif isinstance(each, Entity) and each.content:
             text = f"{owner}{_clean(each.name)}: {_clean(each.content)}"
             items.append(Item("entities", text, "", _sources(each.sources, wording), _sentences(each, each.content)))
-        elif isinstance(each, Episode):
+        elif isinstance(each, Episode) and each.content:
             remark = _day(each.valid_since, each.offset_since, language)
             sources = _sources([each.source], wording)
             items.append(
