@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from jiuwen_memory.foundation.settings import SETTINGS
-from tests.cli_support import CommandLine, command_line, told
+from tests.cli_support import ROOT, CommandLine, command_line, told
 
 
 @pytest.fixture(autouse=True)
@@ -173,3 +175,50 @@ def test_facts_that_were_not_known_yet_are_left_out(line: CommandLine) -> None:
 
     assert found("2020") == [0, 0]
     assert found("9000") == [1, 1]
+
+
+def test_a_configuration_with_a_byte_order_mark_is_read(line: CommandLine) -> None:
+    line.config.write_text(line.config.read_text(encoding="utf-8"), encoding="utf-8-sig")
+
+    assert line.run("stats").exit_code == 0
+
+
+def shell(line: CommandLine, script: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of the shell in which `"$@"` is the command line."""
+    command = [sys.executable, "-m", "jiuwen_memory.cli", "--config", str(line.config)]
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *command],
+        cwd=line.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ('"$@" add - <&-', "content is empty"),
+        ('printf "Caf\\351" | "$@" add -', "it is not UTF-8 text"),
+        ('"$@" stats --json > /dev/full', "No space left on device"),
+        ('ulimit -f 0; "$@" export graph.jsonl', "graph.jsonl cannot be written (File too large)"),
+    ],
+    ids=["closed", "other encoding", "full", "no room"],
+)
+def test_a_stream_or_disk_that_cannot_be_used_is_told_on_one_line(line: CommandLine, script: str, told: str) -> None:
+    done = shell(line, script, LC_ALL="C")
+
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode in {1, 2}
+    assert [each.name for each in line.folder.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.slow
+def test_what_goes_into_a_pipe_is_utf8_whatever_the_locale(line: CommandLine) -> None:
+    done = shell(line, '"$@" stats --user 许文', PYTHONIOENCODING="cp1252")
+
+    assert "Graph of '许文'" in done.stdout

@@ -233,11 +233,18 @@ def _exit_code(call: Call, run: Callable[[], Coroutine[Any, Any, int] | int]) ->
     except JiuwenMemoryError as error:
         complain(call, error)
         return FAILED
+    except BrokenPipeError:
+        # Whoever read has read enough.
+        raise
+    except OSError as error:
+        complain(call, error)
+        return FAILED
 
 
-def complain(call: Call, error: JiuwenMemoryError) -> None:
+def complain(call: Call, error: JiuwenMemoryError | OSError) -> None:
     """Tell of an error on one line."""
-    call.notes.print(Text(plain(f"jiuwen-memory: {one_line(error.message)}"), "red"), soft_wrap=True)
+    told = error.message if isinstance(error, JiuwenMemoryError) else f"Something cannot be read or written: {error}."
+    call.notes.print(Text(plain(f"jiuwen-memory: {one_line(told)}"), "red"), soft_wrap=True)
 
 
 def one_line(text: str, limit: int | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -61,10 +62,11 @@ def read_inputs(names: Iterable[str], *, form: Form, stdin: TextIO) -> list[Foun
 
 def _read_stdin(stdin: TextIO, form: Form) -> list[Found]:
     try:
-        text = stdin.read()
+        # What is piped in is UTF-8 like a file, whatever the terminal's own encoding.
+        text = io.StringIO(stdin.buffer.read().decode("utf-8-sig"), newline=None).read()
     except UnicodeDecodeError:
         return [Unreadable(STDIN, NOT_UTF8)]
-    return parse_inputs(STDIN, text.removeprefix("\ufeff"), form=form)
+    return parse_inputs(STDIN, text, form=form)
 
 
 def _files(name: str) -> Iterator[Path | Unreadable]:

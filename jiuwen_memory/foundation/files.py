@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from jiuwen_memory.errors import InvalidInputError
 
 _FOR_ITS_OWNER = 0o600
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 @contextmanager
@@ -31,6 +34,10 @@ def new_path(place: str | Path) -> Iterator[Path]:
     try:
         yield unfinished
         _put(unfinished, path)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise InvalidInputError(f"{path} cannot be written ({error.strerror}); make room, or go elsewhere.") from error
     finally:
         with suppress(FileNotFoundError):
             unfinished.unlink()

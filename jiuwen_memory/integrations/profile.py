@@ -122,7 +122,7 @@ def load_profile(path: Path | None = None) -> Profile:
     values: dict[str, Any] = {}
     if wanted.is_file():
         try:
-            values = tomllib.loads(wanted.read_text(encoding="utf-8"))
+            values = tomllib.loads(wanted.read_text(encoding="utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SetupError(f"{wanted} is no TOML file: {error}.") from error
         except OSError as error:
