@@ -240,6 +240,14 @@ async def test_a_moment_that_is_none_is_refused() -> None:
         GraphMemoryRetriever(memory=fake_memory(), user_id="ann", known_at="last May")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="k"):
         GraphMemoryRetriever(memory=fake_memory(), user_id="ann", k=0)
+    with pytest.raises(ValidationError, match="kinds"):
+        GraphMemoryRetriever(memory=fake_memory(), user_id="ann", kinds=())
+
+
+@pytest.mark.parametrize("k", [0, -1, "3", True])
+async def test_a_number_of_documents_that_is_none_is_refused_in_a_call_too(k: Any) -> None:
+    with pytest.raises(InvalidInputError, match="k is"):
+        await GraphMemoryRetriever(memory=fake_memory(), user_id="ann").ainvoke("Ann", k=k)
 
 
 async def test_a_fact_that_was_replaced_nobody_knows_when_says_so_to_whoever_reads_it() -> None:
@@ -284,8 +292,9 @@ async def test_the_tools_of_an_agent_ask_for_what_held_and_what_was_known_at_a_m
         (1, {"query": " "}, "not blank"),
         (1, {"query": "bees", "as_of": "last May"}, "ISO 8601"),
         (2, {"about": "bees", "as_of": "2026-13"}, "ISO 8601"),
+        (2, {"who": "Ann"}, "about\n  Field required"),
     ],
-    ids=["remember", "search", "moment", "listed"],
+    ids=["remember", "search", "moment", "listed", "argument"],
 )
 async def test_a_mistake_is_told_to_the_agent_in_words_it_can_act_on(
     tool: int, arguments: dict[str, str], words: str

@@ -13,7 +13,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import Field
 
-from jiuwen_memory.errors import JiuwenMemoryError
+from jiuwen_memory.errors import InvalidInputError, JiuwenMemoryError
 from jiuwen_memory.integrations.findings import Finding, Kind, dated, findings, has_ended, recall_facts
 from jiuwen_memory.integrations.moments import AsOf, KnownAt, parse_moment
 from jiuwen_memory.integrations.sync import LoopThread
@@ -47,7 +47,7 @@ class GraphMemoryRetriever(BaseRetriever):
     user_id: str | list[str]
     k: int = Field(default=9, ge=1)
     strategy: str = "default"
-    kinds: tuple[Kind, ...] = ("fact", "entity", "episode")
+    kinds: tuple[Kind, ...] = Field(default=("fact", "entity", "episode"), min_length=1)
     source: str | None = None
     session_id: str | None = None
     as_of: datetime | None = None
@@ -62,6 +62,9 @@ class GraphMemoryRetriever(BaseRetriever):
         as_of: datetime | None = None,
         known_at: datetime | None = None,
     ) -> list[Document]:
+        limit = self.k if k is None else k
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidInputError(f"k is {limit!r}; give a whole number from 1.")
         found = await self.memory.search(
             query,
             self.user_id,
@@ -74,7 +77,7 @@ class GraphMemoryRetriever(BaseRetriever):
             as_of=self.as_of if as_of is None else as_of,
             known_at=self.known_at if known_at is None else known_at,
         )
-        return [_document(each) for each in findings(found, self.kinds, limit=self.k if k is None else k)]
+        return [_document(each) for each in findings(found, self.kinds, limit=limit)]
 
     def _get_relevant_documents(
         self,
@@ -158,7 +161,7 @@ def _tool(function: Callable[P, Coroutine[Any, Any, str]]) -> BaseTool:
     def blocking(*args: P.args, **kwargs: P.kwargs) -> str:
         return _blocking_thread().run(awaited(*args, **kwargs))
 
-    return StructuredTool.from_function(blocking, awaited, handle_tool_error=True)
+    return StructuredTool.from_function(blocking, awaited, handle_tool_error=True, handle_validation_error=str)
 
 
 @cache
