@@ -156,13 +156,14 @@ def test_something_else_than_a_memory_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_script_that_forgets_to_close_ends_and_keeps_its_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["", "import atexit\natexit.register(memory.close)\n"], ids=["not", "at its exit"])
+def test_a_script_that_forgets_to_close_or_does_it_last_ends_and_keeps_its_memory(end: str, tmp_path: Path) -> None:
     script = (
         "from jiuwen_memory import EpisodeType, GraphConfig\n"
         "from jiuwen_memory.integrations.sync import SyncGraphMemory\n"
         "from jiuwen_memory.testing import fake_memory\n"
         f"memory = SyncGraphMemory(fake_memory(config=GraphConfig(uri={str(tmp_path / 'kept.db')!r}, embed_dim=64)))\n"
-        "memory.add_memory(EpisodeType.DOCUMENT, 'ann', 'Ann keeps bees.')\n"
+        f"{end}memory.add_memory(EpisodeType.DOCUMENT, 'ann', 'Ann keeps bees.')\n"
     )
 
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)

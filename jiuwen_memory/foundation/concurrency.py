@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
@@ -69,6 +70,9 @@ async def off_loop(executor: Executor | None, function: Callable[P, T], /, *args
     It runs in a copy of the caller's context, so that its spans are below the caller's.
     """
     call = partial(copy_context().run, function, *args, **kwargs)
+    if not threading.main_thread().is_alive():
+        # The program is at its end (an `atexit` callback): no executor takes work any more, and nobody else is waiting.
+        return call()
     return await asyncio.get_running_loop().run_in_executor(executor, call)
 
 

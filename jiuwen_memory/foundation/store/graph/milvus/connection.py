@@ -247,7 +247,8 @@ class MilvusConnection:
 
     def _disconnect(self) -> None:
         self._threads.shutdown(wait=True)
-        if self._writer is not None:
-            # The one thread takes its work in order, so once this is done all earlier writes of this store are.
+        if self._writer is not None and threading.main_thread().is_alive():
+            # The one thread takes its work in order, so once this is done all earlier writes of this store are. At the
+            # end of the program they are done already: Python waits for them before `atexit` callbacks.
             self._writer.submit(lambda: None).result()
         self._resources.close()
