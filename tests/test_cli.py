@@ -455,6 +455,10 @@ def test_a_configuration_that_cannot_be_read_is_the_doctors_finding_and_other_co
         pytest.param(["mcp", "http", "--host", "0.0.0.0"], "give a token", id="host"),
         pytest.param(["search", "Ann", "--strategy", "luck"], "no search strategy 'luck'", id="strategy"),
         pytest.param(["export", "graph.doc"], "does not say what to write", id="suffix"),
+        pytest.param(["export", "~nobody-of-this-name/a.jsonl"], "home folder", id="export home"),
+        pytest.param(["import", "~nobody-of-this-name/a.jsonl"], "home folder", id="import home"),
+        pytest.param(["import", ""], "old store", id="import nothing"),
+        pytest.param(["--config", "~nobody-of-this-name/c.toml", "stats"], "home folder", id="config home"),
         pytest.param(["sing"], "sing", id="command"),
     ],
 )

@@ -22,7 +22,7 @@ from jiuwen_memory.errors import (
     InvalidInputError,
 )
 from jiuwen_memory.foundation.store.query import filter_user
-from jiuwen_memory.integrations.exchange import Progress, export_graph, import_graph
+from jiuwen_memory.integrations.exchange import Progress, export_graph, import_graph, import_store
 from jiuwen_memory.integrations.sync import SyncGraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.commit import commit_update
 from jiuwen_memory.memory_core.graph.graph_memory.services import attached_embedder
@@ -393,6 +393,14 @@ async def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         await export_graph(memory, "ann", io.StringIO())  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="cannot be read"):
         await import_graph(memory, tmp_path / "ann.jsonl")
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        await import_graph(memory, "no\0file.jsonl")
+    with pytest.raises(InvalidInputError, match="home folder"):
+        await export_graph(memory, "ann", "~nobody-of-this-name/ann.jsonl")
+    with pytest.raises(InvalidInputError, match="home folder"):
+        await import_graph(memory, "~nobody-of-this-name/ann.jsonl")
+    with pytest.raises(InvalidInputError, match="old store"):
+        await import_store(memory, " ")
     with pytest.raises(InvalidInputError, match="user_id"):
         await export_graph(memory, " ", tmp_path / "ann.jsonl")
 

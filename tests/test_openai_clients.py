@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator
+from copy import copy
 from typing import Any
 
 import pytest
@@ -251,6 +252,7 @@ async def test_the_client_that_was_given_stays_without_a_memory(server: OpenAISe
 
     assert await episodes(memory, "mira") == []
     assert isinstance(remembered.client, AsyncOpenAI)
+    assert copy(remembered).client is remembered.client
 
 
 def test_a_client_without_await_remembers_too(server: OpenAIServer) -> None:

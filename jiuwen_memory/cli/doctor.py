@@ -14,7 +14,13 @@ from typing import Final, Literal
 from rich.text import Text
 
 from jiuwen_memory.cli.calls import FAILED, OK, Call, command, one_line, plain
-from jiuwen_memory.errors import JiuwenMemoryError, PromptFilesMissingError, SchemaMismatchError, SetupError
+from jiuwen_memory.errors import (
+    InvalidInputError,
+    JiuwenMemoryError,
+    PromptFilesMissingError,
+    SchemaMismatchError,
+    SetupError,
+)
 from jiuwen_memory.foundation.locks import InProcessLocks
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.constants import GRAPH_COLLECTIONS
@@ -62,10 +68,10 @@ async def doctor(call: Call) -> int:
     findings = [await _looked("versions", _versions)]
     try:
         profile = call.profile
-    except SetupError as error:
+    except (InvalidInputError, SetupError) as error:
         findings.append(Finding("configuration", "failed", one_line(error.message)))
     else:
-        path = call.config or profile_path()
+        path = profile_path(call.config)
         place = str(path) if path.is_file() else f"defaults, for there is no {path}"
         told = f"{place}; user {call.user_id}, language {profile.language}"
         findings.append(Finding("configuration", "ok", told))

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from jiuwen_memory.cli.calls import OK, Call, command, plain
 from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.foundation.files import home_path
 from jiuwen_memory.integrations.exchange import reports
 from jiuwen_memory.integrations.exchange.graphs import FactShape, write_graphml
 from jiuwen_memory.integrations.exchange.jsonl import export_graph, import_graph
@@ -100,7 +101,7 @@ async def import_(
 
 def _is_store(place: str) -> bool:
     """Tell whether a place is a store: a URI, or the folder that Milvus Lite keeps one in."""
-    return "://" in place or Path(place).expanduser().is_dir()
+    return "://" in place or home_path(place).is_dir()
 
 
 @contextmanager

@@ -15,6 +15,18 @@ _FOR_ITS_OWNER = 0o600
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
+def home_path(place: str | Path) -> Path:
+    """Return a path in which a `~` at the beginning is written out.
+
+    Raises:
+        InvalidInputError: it is the home folder of somebody unknown.
+    """
+    try:
+        return Path(place).expanduser()
+    except RuntimeError as error:
+        raise InvalidInputError(f"{str(place)!r} lies in a home folder that is not known; write it out.") from error
+
+
 @contextmanager
 def new_path(place: str | Path) -> Iterator[Path]:
     """Lend a path beside the wanted one, which takes its place when the body has ended well.
@@ -24,7 +36,7 @@ def new_path(place: str | Path) -> Iterator[Path]:
     Raises:
         InvalidInputError: it cannot be written there.
     """
-    path = Path(place).expanduser()
+    path = home_path(place)
     try:
         # The suffix stays last: it tells some writers what to write.
         unfinished = path.with_name(f".{path.stem}.{uuid4().hex[:8]}{path.suffix}")

@@ -113,7 +113,8 @@ class Remembering(Generic[Client]):
             setattr(resource, name, call.awaited if self._blocking is None else call.blocking(self._blocking))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.client, name)
+        # Not `self.client`: an object that is being copied has none yet, and would come back here for it.
+        return getattr(object.__getattribute__(self, "client"), name)
 
     @cached_property
     def beta(self) -> Any:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jiuwen_memory.errors import SetupError
 from jiuwen_memory.foundation import settings
+from jiuwen_memory.foundation.files import home_path
 from jiuwen_memory.foundation.llm.model import Model
 from jiuwen_memory.foundation.llm.schema.config import ModelClientConfig, ModelRequestConfig
 from jiuwen_memory.foundation.locks import UserLocks
@@ -105,10 +106,9 @@ class Profile(BaseModel):
     ontology: OntologySection = Field(default_factory=OntologySection)
 
 
-def profile_path() -> Path:
-    """Return where the configuration file is looked for: `JIUWEN_MEMORY_CONFIG`, or the home folder."""
-    named = settings.CONFIG.read()
-    return Path(named).expanduser() if named else HOME.expanduser() / "config.toml"
+def profile_path(path: Path | None = None) -> Path:
+    """Return where the configuration file is looked for: as given, by `JIUWEN_MEMORY_CONFIG`, or in the home folder."""
+    return home_path(path or settings.CONFIG.read() or HOME / "config.toml")
 
 
 def load_profile(path: Path | None = None) -> Profile:
@@ -116,8 +116,9 @@ def load_profile(path: Path | None = None) -> Profile:
 
     Raises:
         SetupError: a file that was named is not there, or a file does not say what it should.
+        InvalidInputError: a path lies in a home folder that is not known.
     """
-    wanted = path or profile_path()
+    wanted = profile_path(path)
     is_named = path is not None or bool(settings.CONFIG.read())
     values: dict[str, Any] = {}
     if wanted.is_file():
@@ -129,7 +130,7 @@ def load_profile(path: Path | None = None) -> Profile:
             raise SetupError(f"The configuration file {wanted} cannot be read: {error.strerror}.") from error
     elif is_named:
         raise SetupError(f"There is no configuration file {wanted}; make it, or name another.")
-    profile = _located(_checked(Profile, values, what=str(wanted)), wanted.expanduser().absolute().parent)
+    profile = _located(_checked(Profile, values, what=str(wanted)), wanted.absolute().parent)
     given = {"uri": settings.URI.read(), "token": settings.TOKEN.read()}
     store = profile.store | {name: value for name, value in given.items() if value}
     return profile.model_copy(update={"store": store, "user": settings.USER.read() or profile.user})
@@ -194,7 +195,7 @@ def make_embedder(profile: Profile) -> LocalEmbedding | OnnxEmbedding | APIEmbed
         return APIEmbedding(_checked(EmbeddingConfig, given, what="[embedding]"))
     if section.kind == "onnx":
         folder = _checked(OnnxSection, given, what="[embedding]")
-        return OnnxEmbedding(folder.path.expanduser(), **folder.model_dump(exclude={"path"}))
+        return OnnxEmbedding(home_path(folder.path), **folder.model_dump(exclude={"path"}))
     if unknown := sorted(given.keys() - {"threads"}):
         raise SetupError(f'[embedding] of kind "local" knows "threads" alone, not {", ".join(unknown)}.')
     return LocalEmbedding(**given)
@@ -232,18 +233,18 @@ def _located(profile: Profile, folder: Path) -> Profile:
     uri = store.get("uri")
     is_path = isinstance(uri, str) and uri and "://" not in uri and not uri.startswith("unix:")
     if is_path and store.get("backend", "milvus") == "milvus":
-        store["uri"] = str(folder / Path(str(uri)).expanduser())
+        store["uri"] = str(folder / home_path(str(uri)))
     path = (embedding.model_extra or {}).get("path")
     if embedding.kind == "onnx" and isinstance(path, str):
-        embedding = embedding.model_copy(update={"path": str(folder / Path(path).expanduser())})
-    prompts = profile.prompts and folder / profile.prompts.expanduser()
+        embedding = embedding.model_copy(update={"path": str(folder / home_path(path))})
+    prompts = profile.prompts and folder / home_path(profile.prompts)
     return profile.model_copy(update={"store": store, "embedding": embedding, "prompts": prompts})
 
 
 def _default_uri(profile: Profile) -> str:
     if "uri" in profile.store:
         return str(profile.store["uri"])
-    folder = HOME.expanduser()
+    folder = home_path(HOME)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jiuwen_memory.errors import InvalidInputError, LanguageError
 from jiuwen_memory.foundation.concurrency import off_loop
-from jiuwen_memory.foundation.files import new_path
+from jiuwen_memory.foundation.files import home_path, new_path
 from jiuwen_memory.foundation.store.graph.constants import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
@@ -86,10 +86,7 @@ async def to_html(
 def _parse_path(path: str | Path) -> Path:
     if not isinstance(path, str | Path) or not str(path):
         raise InvalidInputError(f"path is {path!r}; give the name of a file.")
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise InvalidInputError(f"path is {path!r}, whose home folder is not known; write it out.") from error
+    return home_path(path)
 
 
 async def _recall_drawn(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from jiuwen_memory.errors import InvalidInputError
-from jiuwen_memory.foundation.files import new_path
+from jiuwen_memory.foundation.files import home_path, new_path
 
 Place = str | Path | BinaryIO
 
@@ -51,11 +51,11 @@ def stored_file(place: Place) -> Iterator[BinaryIO]:
         place.seek(0)
         yield place
         return
-    path = Path(place).expanduser()
+    path = home_path(place)
     with ExitStack() as opened:
         try:
             file: BinaryIO = opened.enter_context(path.open("rb"))
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise InvalidInputError(f"{path} cannot be read ({error}); give the path of a file.") from error
         if path.suffix == ".gz":
             file = cast(BinaryIO, opened.enter_context(gzip.GzipFile(fileobj=file)))

@@ -51,6 +51,8 @@ async def import_store(
         EmbeddingCallError, StoreError: writing failed in the middle.
     """
     storage = memory.config.db_storage_config
+    if not str(uri).strip():
+        raise InvalidInputError(f"uri is {str(uri)!r}; give the path or the URI of the old store.")
     config = GraphConfig(uri=str(uri), name=name, token=token, timeout=memory.config.timeout)
     async with LegacyStore(config) as old:
         found = await old.users()

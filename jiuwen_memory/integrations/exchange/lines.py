@@ -242,7 +242,8 @@ def _check_end(values: Mapping[str, object], header: Header, expected: Trailer, 
     counted = {name: count for name, count in expected.counts.items() if count}
     if any({name: n for name, n in each.counts.items() if n} != counted for each in (header, found)):
         raise ExchangeFileError(
-            f"The file holds {counted} and says that it holds {found.counts}; it is damaged. Export the graph again."
+            f"The file holds {counted}; its first line says {header.counts}, its last {found.counts}. It is damaged; "
+            "export the graph again."
         )
     if found.sha256 != expected.sha256 or found.graph_sha256 != expected.graph_sha256:
         raise ExchangeFileError(

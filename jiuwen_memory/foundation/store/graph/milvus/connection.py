@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from jiuwen_memory.errors import StoreError, StoreParameterError, StoreUnavailableError
 from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.files import home_path
 from jiuwen_memory.foundation.store.graph.config import GraphConfig
 from jiuwen_memory.foundation.store.graph.milvus.failures import reported_as, take_logged_cause
 from jiuwen_memory.foundation.store.graph.milvus.watching import watched
@@ -139,7 +140,7 @@ class MilvusConnection:
         self.config = config
         self._must_exist = must_exist
         self._is_server = is_server(config.uri)
-        self._path = "" if self._is_server else str(Path(config.uri).expanduser().absolute())
+        self._path = "" if self._is_server else str(home_path(config.uri).absolute())
         self._prepare = prepare
         self._guard = threading.Lock()
         at_once = config.max_concurrent if self._is_server else min(config.max_concurrent, _READS_IN_PROCESS)
