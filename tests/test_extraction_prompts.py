@@ -12,7 +12,7 @@ from jinja2 import Environment, meta
 
 from jiuwen_memory.errors import PromptFilesMissingError
 from jiuwen_memory.foundation.concurrency import together
-from jiuwen_memory.memory_core.config.graph import EpisodeType, Language
+from jiuwen_memory.memory_core.config.graph import AddMemStrategy, EpisodeType, Language
 from jiuwen_memory.memory_core.graph.extraction.base import Words
 from jiuwen_memory.memory_core.graph.extraction.entity_type_definition import DEFAULT_ENTITY_TYPES, EntityDef
 from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS, PromptLibrary, one_line
@@ -177,6 +177,19 @@ async def test_what_goes_wrong_in_a_file_of_yours_is_an_error_of_ours(tmp_path: 
 
     with pytest.raises(PromptFilesMissingError, match=r"timezone\.md"):
         await memory.add_memory(EpisodeType.DOCUMENT, "kim", "It rained in Oslo.")
+
+
+@pytest.mark.parametrize("name", ["entities", "gists", "openie"])
+async def test_a_file_may_need_that_somebody_speaks(tmp_path: Path, name: str) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / f"{name}.md").write_text("=== user ===\n{{ speakers | first }}: {{ text }}", encoding="utf-8")
+    method = {"entities": "staged", "gists": "episodic_gist", "openie": "openie"}[name]
+    strategy = AddMemStrategy.model_validate({"extraction": method, "chinese_entity": False})
+    memory = fake_memory(prompts=tmp_path, strategy=strategy)
+
+    update = await memory.add_memory(EpisodeType.CONVERSATION, "kim", [{"role": "user", "content": "It rained."}])
+
+    assert len(update.added_episode) == 1
 
 
 def test_a_template_cannot_reach_python(tmp_path: Path) -> None:

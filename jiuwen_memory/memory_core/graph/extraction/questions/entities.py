@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jiuwen_memory.errors import PromptFilesMissingError
 from jiuwen_memory.foundation.text import cut_bytes, estimate_tokens, is_cjk, normalise_name
 from jiuwen_memory.memory_core.config.graph import Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
@@ -111,9 +112,15 @@ def most_items(source: SourceText) -> int:
 
 
 def bare_instructions(question: str, variables: Mapping[str, object], *, language: Language, asker: Asker) -> str:
-    """Return the words of the prompt that are ours: the same prompt with nothing of the user's in it."""
+    """Return the words of the prompt that are ours: the same prompt with nothing of the user's in it.
+
+    None, where a file of the user's cannot do without: it is in use already, and what it says is theirs.
+    """
     bare = {**variables, "speakers": [], "history": [], "text": "", "source": ""}
-    messages = asker.prompts.render(question, language, **bare, short=False, schema="")
+    try:
+        messages = asker.prompts.render(question, language, **bare, short=False, schema="")
+    except PromptFilesMissingError:
+        return ""
     return "\n".join(message["content"] for message in messages)
 
 
