@@ -127,7 +127,7 @@ async def test_a_time_of_the_users_type_is_not_when_the_fact_holds(kind: type[Re
         ("place: Wells", {"place": "Wells"}),
         ([["place", "Wells"]], {"place": "Wells"}),
         ({"place": ["Wells", None, "Bath"]}, {"place": "Wells, Bath"}),
-        ({"地点": "韦尔斯"}, {"地点": "韦尔斯"}),
+        ({"地点": "韦尔斯", "情绪": "害怕", "天气": "雨"}, {"place": "韦尔斯", "emotion": "害怕", "天气": "雨"}),
         ({"pain": 3, "sure": False}, {"pain": 3, "sure": False}),
         ({"place": "unknown", "emotion": None, "intent": [], "pain": {}}, {}),
         (None, {}),

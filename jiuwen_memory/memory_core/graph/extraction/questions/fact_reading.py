@@ -40,12 +40,10 @@ _TIMES: Final = ("time", "when", "date", *SINCE_FIELDS)
 _SPEAKERS: Final = ("said_by", "speaker", "told_by", "source_speaker")
 _FIRST_PERSON: Final = frozenset({"i", "me", "my", "myself", "we", "us", "我", "我们", "咱们", "自己", "本人"})
 _KEY_NAMES: Final = {
-    "year": "time",
-    "date": "time",
-    "when": "time",
-    "day": "time",
-    "location": "place",
-    "where": "place",
+    **dict.fromkeys(("year", "date", "when", "day", "时间", "日期"), "time"),
+    **dict.fromkeys(("location", "where", "地点", "位置"), "place"),
+    **dict.fromkeys(("情绪", "情感"), "emotion"),
+    "意图": "intent",
 }
 _TOLD_TIME: Final = re.compile(r"[^\W\d_]|(?<!\d)\d{4}(?!\d)")
 _SENTENCE_END: Final = re.compile(r"[!?！？。；]$|[a-z]{3}\.$")
