@@ -21,9 +21,11 @@ from jiuwen_memory import (
 from jiuwen_memory.foundation.store.graph import BaseGraphObject
 from jiuwen_memory.foundation.store.query import qualifier
 from jiuwen_memory.foundation.timepoint import Timepoint, from_datetime, resolve_time
+from jiuwen_memory.integrations.findings import findings
 from jiuwen_memory.testing import FakeEmbedder, fake_memory
-from tests.memory_support import MAY, all_relations, entities, model_of
+from tests.memory_support import MAY, all_episodes, all_relations, entities, model_of
 
+TOLD = "In March 2024 Ida was afraid. In Wells she saw the dentist."
 EPISODIC = AddMemStrategy(extraction="episodic", chinese_entity=False)
 
 
@@ -167,6 +169,42 @@ async def test_a_qualifier_that_is_left_out_is_told(given: Any) -> None:
     assert len(update.added_relation) == 1
     (warning,) = update.warnings
     assert "no qualifier" in warning
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "left"),
+    [
+        ("in March 2024", "in March 2024", "2024-03"),
+        ("yesterday", "yesterday", "2026-05-07"),
+        ("from 2019 to 2021", "from 2019 to 2021", "2019/2021"),
+        ("in March 2024", None, None),
+    ],
+)
+async def test_a_computed_time_stays_with_its_beginning_when_one_of_two_texts_is_deleted(
+    first: str, second: str | None, left: str | None
+) -> None:
+    memory = fake_memory(strategy=EPISODIC)
+    await told(memory, visit("Wells", time=first), text=f"{first}: Ida saw the dentist in Wells.")
+    await told(memory, visit("Wells", time=second), text=f"In Wells Ida saw the dentist {second or 'again'}.")
+    (episode, _) = sorted(await all_episodes(memory), key=lambda each: "In Wells" in each.content)
+
+    await memory.delete_episode("ann", episode.uuid)
+
+    (fact,) = (await all_relations(memory)).values()
+    assert fact.qualifiers == {"place": "Wells"} | ({"time": left} if left else {})
+    assert (fact.valid_since is None) == (left is None)
+    assert (await memory.check("ann")).is_clean
+
+
+async def test_what_else_was_said_of_a_fact_is_shown_where_it_is_found() -> None:
+    memory = fake_memory(strategy=EPISODIC)
+    await told(memory, visit("Wells", time="in March 2024", emotion="afraid"), text=TOLD)
+
+    found = await memory.search("Ida dentist", "ann", entity=False)
+
+    assert "- Ida saw the dentist. (place: Wells; emotion: afraid) (since March 2024)" in found.to_prompt()
+    (shown,) = (each for each in findings(found) if each.kind == "fact")
+    assert shown.text == "Ida saw the dentist. (place: Wells; emotion: afraid)"
 
 
 @pytest.mark.parametrize("time", [2024, 2024.0, "2024", ["2024"]], ids=repr)

@@ -101,7 +101,7 @@ def finding(score: float, found: BaseGraphObject, *, is_current: bool | None = N
     if isinstance(found, Relation):
         return Finding(
             kind="fact",
-            text=found.content_text,
+            text=found.qualified_text,
             score=score,
             id=found.uuid,
             name=found.name,

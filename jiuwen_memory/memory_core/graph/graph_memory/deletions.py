@@ -253,10 +253,20 @@ def _reduced(relation: Relation, scene: Scene) -> Relation:
         "extra": {**relation.extra, EARLIER_EPISODES: None} if cut else relation.extra,
     }
     if not cut:
-        changes["qualifiers"] = kept_entries(relation.qualifiers, evidence.tells)
         changes |= _untold_times(relation, evidence, Evidence(episode_texts(lost)))
         changes |= without_tellings(relation, [each.uuid for each in lost])
-    return relation.revise(**changes)
+    reduced = relation.revise(**changes)
+    return reduced if cut else reduced.revise(qualifiers=_told_qualifiers(relation, reduced, evidence))
+
+
+def _told_qualifiers(before: Relation, reduced: Relation, evidence: Evidence) -> dict[str, JsonValue]:
+    """Return what the remaining evidence tells of a fact; a computed time, in nobody's words, goes with `since`."""
+    since = before.since
+    times = [(each.since, each.stated_until) for each in (before, reduced)]
+    time = str(before.qualifiers.get("time", "")).partition("/")[0]
+    computed = {"time"} if since and time == since.short_iso() and times[0] == times[1] else set()
+    told = kept_entries(before.qualifiers, evidence.tells)
+    return {key: value for key, value in before.qualifiers.items() if key in told or key in computed}
 
 
 def with_known_sources(each: Sourced, scene: Scene) -> Sourced:

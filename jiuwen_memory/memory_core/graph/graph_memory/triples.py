@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Triple:
-    """One fact with its counts and where it was said; `sentence` is what is embedded for search.
+    """One fact with its counts and where it was said; `sentence` says it in words.
 
     `is_current` tells whether it holds now, as far as is known. `episodes` are the ids of the inputs behind it,
-    `qualifiers` the attributes of its type.
+    `qualifiers` what else was said of it: time, place and other circumstances, attributes of its type.
     """
 
     subject: str

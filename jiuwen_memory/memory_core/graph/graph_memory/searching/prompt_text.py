@@ -200,11 +200,15 @@ def _items(
 
 
 def _fact(relation: Relation, *, section: Section, owner: str, wording: Wording, language: Language) -> Item:
-    text = _clean(relation.content_text)
+    text = _clean(relation.qualified_text)
     told = _day(relation.last_mentioned_at, 0, language)
     remark = format_period(relation.since, relation.until, language) or (told and wording.told.format(told))
     return Item(
-        section, owner + text, _bracketed(remark), _sources(relation.sources, wording), _sentences(relation, text)
+        section,
+        owner + text,
+        _bracketed(remark),
+        _sources(relation.sources, wording),
+        _sentences(relation, relation.content_text),
     )
 
 

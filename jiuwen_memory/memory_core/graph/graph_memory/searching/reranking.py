@@ -71,4 +71,4 @@ def _document(found: BaseGraphObject) -> str:
     """Return what a reranker reads; never nothing, which some services refuse."""
     if isinstance(found, Entity):
         return f"{found.name}: {found.content}" if found.content else found.name
-    return found.content_text if isinstance(found, Relation) else found.content
+    return found.qualified_text if isinstance(found, Relation) else found.content
