@@ -179,6 +179,17 @@ async def test_what_goes_wrong_in_a_file_of_yours_is_an_error_of_ours(tmp_path: 
         await memory.add_memory(EpisodeType.DOCUMENT, "kim", "It rained in Oslo.")
 
 
+def test_the_folder_may_be_named_from_where_the_memory_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine" / "en").mkdir(parents=True)
+    (tmp_path / "mine" / "en" / "timezone.md").write_text("=== user ===\nWhere? {{ text }}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    library = PromptLibrary("mine")
+
+    monkeypatch.chdir(tmp_path / "mine")
+
+    assert library.render("timezone", "en", text="Oslo")[0]["content"] == "Where? Oslo"
+
+
 @pytest.mark.parametrize("name", ["entities", "gists", "openie"])
 async def test_a_file_may_need_that_somebody_speaks(tmp_path: Path, name: str) -> None:
     (tmp_path / "en").mkdir()

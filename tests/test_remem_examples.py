@@ -65,14 +65,16 @@ async def test_episodic_keeps_who_said_it_if_messages_tell_who_speaks() -> None:
         triple("Bo", "lives in", "Wells", fact="Bo lives in Wells.", said_by="Ada"),
         triple("Ada", "likes", "Wells", fact="Ada likes Wells.", said_by="the postman"),
         triple("I", "fear", "geese", fact="Ada fears geese.", said_by="ada"),
+        triple("I", "keep", "hens", fact="Ada keeps hens.", qualifiers=[{"key": "said_by", "value": "ada"}]),
     ]
     memory = memory_of("episodic", {"EpisodicFacts": {"entities": [], "facts": facts}})
-    said = [{"role": "user", "name": "Ada", "content": "Bo lives in Wells. I like it, but I fear geese."}]
+    said = [{"role": "user", "name": "Ada", "content": "Bo lives in Wells. I like it, but I fear geese. I keep hens."}]
 
     update = await memory.add_memory(EpisodeType.CONVERSATION, "ann", said)
 
-    assert [each.qualifiers for each in update.added_relation] == [{"said_by": "Ada"}, {}, {"said_by": "Ada"}]
-    assert edges_of(update)[2] == ("Ada", "fear", "geese")
+    by_ada = {"said_by": "Ada"}
+    assert [each.qualifiers for each in update.added_relation] == [by_ada, {}, by_ada, by_ada]
+    assert edges_of(update)[2:] == [("Ada", "fear", "geese"), ("Ada", "keep", "hens")]
 
 
 GIST_EXAMPLES = {

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jiuwen_memory import AddMemStrategy, EpisodeType
-from jiuwen_memory.testing import FakeLLM, fake_memory
+from jiuwen_memory import AddMemStrategy, EpisodeType, MemoryItem
+from jiuwen_memory.testing import FakeLLM, Script, fake_memory
 from tests.memory_support import MAY, Taught, model_of, taught
 
 
@@ -114,6 +114,16 @@ async def test_what_a_talk_with_gists_cost_is_told_once(split: bool) -> None:
     assert (found.tokens.input, found.tokens.output) == (update.usage.input_tokens, update.usage.output_tokens)
     assert found.gist_links == 2 * texts
     assert found.edges == 1 + found.mentions + found.gist_links
+
+
+async def test_a_question_that_is_put_again_is_counted_as_it_is_in_a_bulk() -> None:
+    llm = FakeLLM({"EntityExtraction": Script(["I cannot.", {"entities": []}])})
+    memory = fake_memory(llm=llm)
+
+    report = await memory.add_memories([MemoryItem("ann", "It rained.", EpisodeType.DOCUMENT)])
+
+    found = await memory.stats("ann")
+    assert found.tokens.calls == report.progress.calls == llm.calls == 3
 
 
 async def test_an_unknown_user_has_nothing() -> None:

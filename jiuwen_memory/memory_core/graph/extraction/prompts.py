@@ -64,7 +64,8 @@ class PromptLibrary:
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        self.folder = Path(folder) if folder is not None else None
+        # Files are read when they are needed: by then the program may work in another folder.
+        self.folder = Path(folder).absolute() if folder is not None else None
         if self.folder is not None:
             _check_folder(self.folder)
         self._parts: dict[tuple[str, str], tuple[_Part, ...]] = {}

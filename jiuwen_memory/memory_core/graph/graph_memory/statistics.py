@@ -33,7 +33,7 @@ _EPISODE_COLUMNS: Final = ("obj_type", "source", "session_id", "entities", "pare
 
 @dataclass(frozen=True)
 class Tokens:
-    """What the model was asked for the episodes that are stored; `episodes` says how many of them tell."""
+    """What the model was asked for the episodes that are stored, repeats included; `episodes` is how many tell it."""
 
     episodes: int = 0
     calls: int = 0
@@ -251,7 +251,8 @@ def _tokens(episode: Episode) -> Tokens:
 
 def with_usage(planned: GraphMemUpdate, usage: Usage) -> GraphMemUpdate:
     """Return a plan whose new episode keeps what reading it cost; of several messages read at once it is the first."""
-    spent = {"calls": usage.calls, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    calls = usage.calls + usage.reasked
+    spent = {"calls": calls, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     texts = [each.uuid for each in planned.added_episode if not each.is_gist]
     told = dict.fromkeys(texts, dict.fromkeys(spent, 0)) | dict.fromkeys(texts[:1], spent)
     episodes = [

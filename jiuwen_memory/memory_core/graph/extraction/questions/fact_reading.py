@@ -85,10 +85,12 @@ class FactReader:
         subject = _line(first_of(fields, SOURCE_FIELDS))
         target = _line(first_of(fields, TARGET_FIELDS))
         name = _line(first_of(fields, NAME_FIELDS)) or DEFAULT_NAME
-        speaker = self._speakers.get(normalise_name(_line(first_of(fields, _SPEAKERS))), "")
+        qualifiers = self._qualifiers(fields)
+        named = first_of(fields, _SPEAKERS) or qualifiers.get("said_by")
+        speaker = self._speakers.get(normalise_name(_line(named)), "")
         subject, target = (self._person(end, speaker) for end in (subject, target))
         content = _line(first_of(fields, FACT_FIELDS)) or _sentence(subject, name, target)
-        qualifiers = {**self._qualifiers(fields), **({"said_by": speaker} if speaker else {})}
+        qualifiers |= {"said_by": speaker} if speaker else {}
         # Where the question numbers nothing, a number is a thing's only if the answer calls both ends by number.
         by_number = not self._is_open or read_id(subject) is not None
         if not self._names.with_dates and _is_time(target) and self._find(target, by_number=by_number) is None:
