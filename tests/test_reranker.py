@@ -69,6 +69,8 @@ async def test_a_blank_query_is_refused(reranker: APIReranker) -> None:
         {"results": [{"index": 0, "relevance_score": 1.0}]},
         {"results": [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": None}]},
         {"results": [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": float("nan")}]},
+        {"results": [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": 10**400}]},
+        {"results": [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": True}]},
         {"results": [{"index": 0, "relevance_score": 1.0}, {"relevance_score": 1.0}]},
     ],
 )

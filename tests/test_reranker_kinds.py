@@ -18,6 +18,8 @@ from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.testing import FakeLLM, FakePrompt, FakeReranker, fake_memory
 from tests.memory_support import taught
 
+# Milvus brings it along; it is no dependency of ours.
+numpy = pytest.importorskip("numpy")
 TEXTS = ["black coffee", "green tea", "green grass"]
 
 
@@ -36,7 +38,7 @@ class Compressor(BaseDocumentCompressor):
     """Keeps the documents at these places, in this order, with scores if there are any."""
 
     places: list[int]
-    scores: list[float] | None = None
+    scores: list[Any] | None = None
     forgets: bool = False
     rewrites: bool = False
 
@@ -72,6 +74,12 @@ async def test_a_compressor_with_scores_gives_them_and_less_to_what_it_leaves_ou
 
     assert scores[1:] == [0.9, 0.4]
     assert scores[0] < 0.4
+
+
+async def test_a_compressor_may_give_its_scores_as_numbers_of_numpy() -> None:
+    compressor = Compressor(places=[2, 1], scores=[numpy.float32(0.25), numpy.float32(0.75)])
+
+    assert (await LangChainReranker(compressor).rerank("green tea", TEXTS))[1:] == [0.75, 0.25]
 
 
 async def test_a_compressor_without_scores_gives_an_order() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from pydantic import ValidationError
 
 from jiuwen_memory import (
     ENTITY_COLLECTION,
     EPISODE_COLLECTION,
     RELATION_COLLECTION,
+    AddMemStrategy,
     Entity,
     Episode,
     GraphConfig,
     GraphMemory,
+    MinMaxRankConfig,
     Relation,
     RRFRankConfig,
     SearchConfig,
@@ -28,9 +32,15 @@ from jiuwen_memory.errors import (
     EmbeddingCallError,
     InvalidInputError,
     QueryExpressionError,
+    RerankServiceError,
     SetupError,
+    StoreParameterError,
 )
+from jiuwen_memory.foundation.store.graph import Hit
+from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig
 from jiuwen_memory.foundation.store.query import eq, gte, in_list
+from jiuwen_memory.memory_core.graph.graph_memory.searching.ordering import successors_first
+from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import STRATEGIES
 from jiuwen_memory.testing import FakeEmbedder, FakeReranker, fake_memory
 from tests.conversation_support import remembering, write
 from tests.memory_support import Taught, taught
@@ -175,6 +185,7 @@ async def test_a_query_vector_of_whole_numbers_is_one_too_and_needs_no_words() -
         ("x" * 64, "str"),
         ([None] * 64, "not a number"),
         (0.5, "float"),
+        ([10**400] * 64, "not a number"),
         (numpy.zeros((64, 2)), "not a number"),
     ],
 )
@@ -239,9 +250,52 @@ def test_a_strategy_is_made_of_search_configs() -> None:
         fake_memory().register_search_strategy("mine", search_entity={"top_k": 3})  # type: ignore[arg-type]
 
 
-async def test_an_unknown_strategy_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(InvalidInputError, match="default"):
-        await fake_memory().search("heron", "ann", "no such strategy")
+@pytest.mark.parametrize("name", ["no such strategy", None, ["default"]], ids=str)
+async def test_an_unknown_strategy_is_an_error_that_lists_the_known_ones(name: Any) -> None:
+    with pytest.raises(InvalidInputError, match="known are associative, broad, conversation, default"):
+        await fake_memory().search("heron", "ann", name)
+
+
+@pytest.mark.parametrize(
+    "rank",
+    [
+        RRFRankConfig(content_dense=False, content_sparse=False),
+        WeightedRankConfig(content_dense=0, content_sparse=0),
+        MinMaxRankConfig(content_dense=0, content_sparse=0),
+    ],
+    ids=["rrf", "weighted", "min_max"],
+)
+async def test_a_ranking_that_leaves_a_collection_no_channel_is_refused_at_once(rank: BaseRankConfig) -> None:
+    mind = await birds()
+
+    with pytest.raises(StoreParameterError, match="every channel of RELATION_COLLECTION"):
+        mind.memory.register_search_strategy("by name", search_relation=SearchConfig(rank_config=rank, min_score=0.0))
+
+    mind.memory.register_search_strategy("by name", search_entity=SearchConfig(rank_config=rank, min_score=0.0))
+    assert await names(mind.memory, "Heron", "by name")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_strategy_whose_warning_is_an_error_is_not_registered() -> None:
+    memory = fake_memory()
+    with pytest.raises(UserWarning, match="min_score"):
+        memory.register_search_strategy("mine", search_relation=SearchConfig(min_score=0.3))
+
+    memory.register_search_strategy("mine", search_relation=SearchConfig(min_score=0.03))
+
+
+def test_settings_come_back_from_what_they_are_written_as() -> None:
+    ours = [config for each in STRATEGIES.values() for config in (each.entity, each.relation, each.episode)]
+
+    assert [SearchConfig.model_validate(each.model_dump()) for each in ours] == ours
+    assert [SearchConfig.model_validate_json(each.model_dump_json()) for each in ours] == ours
+    assert AddMemStrategy.model_validate(AddMemStrategy().model_dump()) == AddMemStrategy()
+
+
+@pytest.mark.parametrize("rank", [{}, {"name": "best"}, {"name": ["rrf"]}], ids=str)
+def test_a_ranking_of_an_unknown_name_is_refused_with_those_there_are(rank: Any) -> None:
+    with pytest.raises(ValidationError, match="one of weighted, rrf, min_max"):
+        SearchConfig(rank_config=rank)
 
 
 def test_a_threshold_that_no_result_can_reach_is_warned_about() -> None:
@@ -361,6 +415,35 @@ async def test_a_reranker_orders_and_scores_where_a_strategy_wants_it() -> None:
     assert [round(score, 2) for score, _ in found[ENTITY_COLLECTION]] == [1.0, 0.0, 0.0]
     assert found[ENTITY_COLLECTION][0][1].content == "Still water."
     assert (reranker.calls, reranker.languages) == (1, ["cn"])
+
+
+@pytest.mark.parametrize("kind", [numpy.float32, numpy.float64, numpy.int64], ids=lambda kind: kind.__name__)
+async def test_a_reranker_may_give_its_scores_as_an_array(kind: Any) -> None:
+    class Model(FakeReranker):
+        async def rerank(self, query: str, documents: Sequence[str], *, language: str = "en") -> Any:
+            return numpy.arange(len(documents), dtype=kind)
+
+    mind = await birds()
+    mind.memory.attach_reranker(Model())
+    mind.memory.register_search_strategy("ranked", search_entity=SearchConfig(min_score=0.0, rerank=True))
+
+    found = await mind.memory.search("still water", "ann", "ranked", relation=False, episode=False)
+
+    assert [score for score, _ in found[ENTITY_COLLECTION]] == [2.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("score", [math.nan, 10**400, True, "1", None], ids=["nan", "huge", "bool", "text", "none"])
+async def test_scores_of_a_reranker_that_are_no_numbers_are_an_error_of_it(score: Any) -> None:
+    class Model(FakeReranker):
+        async def rerank(self, query: str, documents: Sequence[str], *, language: str = "en") -> Any:
+            return [score for _ in documents]
+
+    mind = await birds()
+    mind.memory.attach_reranker(Model())
+    mind.memory.register_search_strategy("ranked", search_entity=SearchConfig(min_score=0.0, rerank=True))
+
+    with pytest.raises(RerankServiceError, match="one finite number per document"):
+        await mind.memory.search("still water", "ann", "ranked")
 
 
 async def test_a_reranker_reads_names_where_there_is_no_text() -> None:
@@ -544,6 +627,16 @@ async def test_facts_that_hold_are_ordered_by_score_though_one_of_them_replaced_
 
 
 # --- reading objects --------------------------------------------------------------------------------------------------
+
+
+def test_a_fact_that_was_replaced_a_thousand_times_comes_after_all_that_replaced_it() -> None:
+    ids = [f"status {number}" for number in range(2000)]
+    chain = [Relation(uuid=one, lhs="ada", rhs="ada", superseded_by=[after]) for one, after in pairwise(ids)]
+    circle = Relation(uuid=ids[-1], lhs="ada", rhs="ada", superseded_by=[ids[0]])
+
+    ordered = successors_first([Hit(1.0, each) for each in (*chain, circle)])
+
+    assert [hit.found.uuid for hit in ordered] == ids[::-1]
 
 
 async def test_objects_are_read_by_id_in_the_order_asked_and_only_the_users_own() -> None:

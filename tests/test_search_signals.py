@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -309,6 +310,18 @@ async def test_graph_answers_a_question_of_two_hops_that_default_does_not_and_te
     assert answer not in [each.content for _, each in plain[RELATION_COLLECTION]]
     assert answer in [each.content for _, each in found[RELATION_COLLECTION]]
     assert "Ines -[works for]-> Tejo -[stands in]-> Lisbon" in map(str, found.paths)
+
+
+async def test_a_long_way_is_told_from_the_hit_where_it_begins() -> None:
+    memory = remembering()
+    things = [Entity(user_id="ann", name=f"Nr{number}", content=f"Nr{number}") for number in range(13)]
+    links = [Relation(user_id="ann", name="to", lhs=a.uuid, rhs=b.uuid) for a, b in pairwise(things)]
+    await write(memory, [*things, *links])
+    memory.register_search_strategy("far", search_entity=by_words(bfs_depth=12, top_k=20, kind_priors={"fact": 1.0}))
+
+    found = await memory.search("Nr0", "ann", "far", relation=False, episode=False)
+
+    assert " -[to]-> ".join(each.name for each in things) in map(str, found.paths)
 
 
 async def test_expansion_keeps_a_quota_per_kind_and_starts_from_good_hits_only() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jiuwen_memory.errors import InvalidInputError, RerankServiceError
 from jiuwen_memory.foundation.concurrency import off_loop
 from jiuwen_memory.foundation.ports import Reranker
+from jiuwen_memory.foundation.scores import finite_score
 from jiuwen_memory.foundation.text import clean_text
 
 if TYPE_CHECKING:
@@ -111,6 +111,4 @@ def _place(document: Document, texts: Sequence[str]) -> int:
 
 
 def _score(document: Document) -> float | None:
-    score = next((document.metadata[name] for name in SCORE_FIELDS if name in document.metadata), None)
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    return float(score) if is_number and score is not None and math.isfinite(score) else None
+    return finite_score(next((document.metadata[name] for name in SCORE_FIELDS if name in document.metadata), None))

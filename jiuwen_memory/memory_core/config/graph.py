@@ -9,7 +9,12 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from jiuwen_memory.foundation.store.graph.graph_object import RelationKind
-from jiuwen_memory.foundation.store.graph.result_ranking import BaseRankConfig, RRFRankConfig, WeightedRankConfig
+from jiuwen_memory.foundation.store.graph.result_ranking import (
+    BaseRankConfig,
+    RRFRankConfig,
+    WeightedRankConfig,
+    rank_named,
+)
 from jiuwen_memory.foundation.store.query import QueryExpr
 
 Language = Literal["cn", "en"]
@@ -37,6 +42,8 @@ class BaseStrategy(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fitting_min_score(cls, values: object) -> object:
+        if isinstance(values, dict) and isinstance(values.get("rank_config"), Mapping):
+            values = {**values, "rank_config": rank_named(values["rank_config"])}
         if isinstance(values, dict) and values.get("min_score") is None:
             default = cls.model_fields["min_score"].default
             rank = values.get("rank_config") or cls.model_fields["rank_config"].get_default(call_default_factory=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Self
 
 from jiuwen_memory.errors import InvalidInputError, RerankServiceError
 from jiuwen_memory.foundation.llm.openai_client import Connection
+from jiuwen_memory.foundation.scores import finite_score
 from jiuwen_memory.foundation.text import clean_text
 from jiuwen_memory.retrieval.common.config import RerankerConfig
 
@@ -78,7 +78,5 @@ def _indexed_score(item: object) -> tuple[int, float] | None:
     if not isinstance(item, Mapping):
         return None
     index = item.get("index")
-    score = next((item[field] for field in SCORE_FIELDS if field in item), None)
-    if not isinstance(index, int) or not isinstance(score, int | float) or not math.isfinite(score):
-        return None
-    return index, float(score)
+    score = finite_score(next((item[field] for field in SCORE_FIELDS if field in item), None))
+    return (index, score) if isinstance(index, int) and score is not None else None

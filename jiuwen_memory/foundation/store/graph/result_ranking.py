@@ -165,6 +165,21 @@ class MinMaxRankConfig(BaseRankConfig):
         return best_first(scores)
 
 
+def rank_named(settings: Mapping[str, object]) -> BaseRankConfig:
+    """Return the ranking for settings as a file or `model_dump` has them: by its `name`, with its other fields.
+
+    Raises:
+        ValueError: there is none of this name, or the settings do not fit it.
+    """
+    kinds: dict[object, type[BaseRankConfig]] = {
+        kind.model_fields["name"].default: kind for kind in (WeightedRankConfig, RRFRankConfig, MinMaxRankConfig)
+    }
+    name = settings.get("name")
+    if not isinstance(name, str) or name not in kinds:
+        raise ValueError(f"the ranking's name is {name!r}; give one of {', '.join(map(str, kinds))}")
+    return kinds[name].model_validate(settings)
+
+
 def _shares(rank: WeightedRankConfig | MinMaxRankConfig, collection: str) -> dict[Channel, float]:
     """Return the weights of the channels that a collection has, scaled to a sum of 1."""
     given = {channel: float(getattr(rank, channel)) for channel in channels_of(collection)}

@@ -105,12 +105,13 @@ class GraphMemory(Identities):
         for each in (search_entity, search_relation, search_episode):
             if each is not None and not isinstance(each, SearchConfig):
                 raise InvalidInputError(f"A strategy is made of SearchConfig objects, not {type(each).__name__}.")
-        self._strategies[name] = SearchStrategy(
+        strategy = SearchStrategy(
             entity=search_entity or DEFAULT_SEARCH.entity,
             relation=search_relation or DEFAULT_SEARCH.relation,
             episode=search_episode or DEFAULT_SEARCH.episode,
         )
-        self._strategies[name].warn_if_unreachable(name)
+        strategy.check(name)
+        self._strategies[name] = strategy
 
     async def add_memory(
         self,

@@ -103,7 +103,7 @@ def parse_vector(vector: object, dimension: int) -> Vector:
         raise InvalidInputError(f"A vector is a {type(vector).__name__}; give a sequence of numbers.")
     try:
         numbers = list(map(float, vector))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"A vector holds something that is not a number ({error}).") from error
     if len(numbers) != dimension:
         raise InvalidInputError(

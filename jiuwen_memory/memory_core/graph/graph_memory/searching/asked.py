@@ -42,10 +42,15 @@ class SearchStrategy:
             EPISODE_COLLECTION: self.episode,
         }[collection]
 
-    def warn_if_unreachable(self, name: str) -> None:
-        """Warn about thresholds that no result can ever pass."""
+    def check(self, name: str) -> None:
+        """Refuse settings that no collection can be searched with; warn about thresholds that no result can pass.
+
+        Raises:
+            StoreParameterError: a ranking leaves a collection no channel.
+        """
         for collection in GRAPH_COLLECTIONS:
             config = self.config(collection)
+            config.rank_config.weights(collection)
             highest = config.rank_config.highest(collection)
             if config.threshold > highest:
                 warnings.warn(
@@ -62,7 +67,7 @@ def strategy_named(name: str, strategies: Mapping[str, SearchStrategy]) -> Searc
     Raises:
         InvalidInputError: there is none.
     """
-    strategy = strategies.get(name)
+    strategy = strategies.get(name) if isinstance(name, str) else None
     if strategy is None:
         raise InvalidInputError(
             f"There is no search strategy {name!r}; known are {', '.join(sorted(strategies))}. "

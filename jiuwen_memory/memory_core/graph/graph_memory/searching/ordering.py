@@ -14,18 +14,17 @@ def successors_first(hits: Sequence[Hit]) -> list[Hit]:
     """Let what superseded a fact come before it, so that the old one never takes the new one's place."""
     by_id = {hit.found.uuid: hit for hit in hits}
     ordered: dict[str, Hit] = {}
-
-    def place(hit: Hit, path: tuple[str, ...]) -> None:
-        uuid = hit.found.uuid
-        if uuid in ordered or uuid in path:
-            return
-        for later in hit.found.superseded_by if isinstance(hit.found, Relation) else ():
-            if later in by_id:
-                place(by_id[later], (*path, uuid))
-        ordered[uuid] = hit
-
-    for hit in hits:
-        place(hit, ())
+    begun: set[str] = set()
+    # A stack rather than a function that calls itself: a fact may have been replaced a thousand times.
+    stack = list(reversed(hits))
+    while stack:
+        found = stack[-1].found
+        replaced_by = found.superseded_by if isinstance(found, Relation) and found.uuid not in begun else []
+        begun.add(found.uuid)
+        later = [by_id[uuid] for uuid in reversed(replaced_by) if uuid in by_id and uuid not in begun]
+        stack += later
+        if not later:
+            ordered.setdefault(found.uuid, stack.pop())
     return list(ordered.values())
 
 

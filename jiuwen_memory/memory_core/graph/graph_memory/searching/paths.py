@@ -20,8 +20,6 @@ from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidat
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import Path, PathNode, PathStep
 
 LABEL_CHARACTERS: Final = 80
-LONGEST: Final = 8
-"""Steps a path may have; a longer one would be a circle."""
 
 
 @traced
@@ -57,7 +55,7 @@ Way = list[tuple[str, Reached | None]]
 def _way(result: str, steps: Mapping[str, Reached | None]) -> Way:
     way: Way = []
     at: str | None = result
-    while at is not None and len(way) <= LONGEST and all(at != uuid for uuid, _ in way):
+    while at is not None and all(at != uuid for uuid, _ in way):
         step = steps.get(at)
         way.append((at, step))
         at = step.origin if step else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jiuwen_memory.errors import LLMAnswerError, RerankServiceError, SetupError, words_of
 from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Reranker
 from jiuwen_memory.foundation.retry import outcome_of, retrying
+from jiuwen_memory.foundation.scores import finite_score
 from jiuwen_memory.foundation.store.graph.base import Hit
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
 from jiuwen_memory.foundation.tracing import traced
@@ -53,18 +53,15 @@ async def ask_reranker(
 
 
 def _checked_scores(scores: object, count: int) -> list[float]:
-    """Return a reranker's scores, if there is one finite number per document."""
-    numbers = [float(each) for each in scores if _is_number(each)] if isinstance(scores, Sequence) else []
-    if isinstance(scores, Sequence) and len(numbers) == len(scores) == count:
+    """Return a reranker's scores (any sequence of numbers, arrays included), if each document has a finite one."""
+    given = [finite_score(each) for each in scores] if isinstance(scores, Iterable) else []
+    numbers = [each for each in given if each is not None]
+    if len(numbers) == len(given) == count:
         return numbers
     raise RerankServiceError(
         f"The reranker gave no score for each of {count} documents; it must give one finite number per document.",
         retryable=False,
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _document(found: BaseGraphObject) -> str:
