@@ -170,6 +170,20 @@ async def test_a_folder_that_lacks_a_file_is_named(tmp_path: Path, missing: str)
         await embedded(folder, "tea")
 
 
+@pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n"], ids=["empty", "pointer"])
+@pytest.mark.parametrize("damaged", ["model.onnx", "tokenizer.json"])
+async def test_a_damaged_file_is_an_error_of_the_encoder_that_is_not_tried_again(
+    tmp_path: Path, damaged: str, content: bytes
+) -> None:
+    folder = make_encoder(tmp_path / "encoder")
+    (folder / damaged).write_bytes(content)
+
+    with pytest.raises(EmbeddingServiceError, match=r"'encoder' failed.*get them again") as raised:
+        await embedded(folder, "tea")
+
+    assert not raised.value.retryable
+
+
 async def test_settings_that_are_no_json_are_named(tmp_path: Path) -> None:
     folder = make_encoder(tmp_path)
     (folder / "config.json").write_text("{", encoding="utf-8")

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Self
 
-from jiuwen_memory.errors import InvalidInputError
+from jiuwen_memory.errors import EmbeddingServiceError, InvalidInputError, JiuwenMemoryError, words_of
 from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.retry import outcome_of
 from jiuwen_memory.foundation.text import checked_texts
 from jiuwen_memory.retrieval.embedding.api_embedding import closed_error
 
@@ -19,6 +20,8 @@ BATCH_TEXTS = 32
 
 class InProcessEmbedding(ABC):
     """An embedding model that needs no endpoint; it loads when first used, and works in a thread of its own."""
+
+    model_name: str
 
     def __init__(self, *, threads: int = 1) -> None:
         if threads < 1:
@@ -33,6 +36,7 @@ class InProcessEmbedding(ABC):
         Raises:
             InvalidInputError: the text is blank.
             MissingExtraError: the encoder is not installed.
+            EmbeddingServiceError: the model is closed, or its encoder failed.
         """
         return (await self._embed([text], 1, is_query=True))[0]
 
@@ -42,7 +46,7 @@ class InProcessEmbedding(ABC):
         Raises:
             InvalidInputError: a text is blank; the error names its index.
             MissingExtraError: the encoder is not installed.
-            EmbeddingServiceError: the model is closed.
+            EmbeddingServiceError: the model is closed, or its encoder failed.
         """
         size = BATCH_TEXTS if batch_size is None else batch_size
         if size < 1:
@@ -71,7 +75,17 @@ class InProcessEmbedding(ABC):
         for start in range(0, len(checked), size):
             if self._closed:
                 raise closed_error(type(self).__name__)
-            vectors += await off_loop(self._executor, encode, checked[start : start + size])
+            # What runs an encoder raises errors of many kinds, down to a bare `Exception` for a damaged file.
+            encoded = await outcome_of(off_loop(self._executor, encode, checked[start : start + size]))
+            if isinstance(encoded, JiuwenMemoryError):
+                raise encoded
+            if isinstance(encoded, Exception):
+                raise EmbeddingServiceError(
+                    f"The encoder {self.model_name!r} failed: {words_of(encoded)}. "
+                    "Its files may be damaged, or of another kind; get them again.",
+                    retryable=False,
+                ) from encoded
+            vectors += encoded
         return vectors
 
     @abstractmethod

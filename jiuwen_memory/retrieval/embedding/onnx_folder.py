@@ -53,8 +53,8 @@ def read_folder(folder: Path, *, model_file: str | None = None, pooling: Pooling
     model = next((folder / name for name in names if (folder / name).is_file()), None)
     tokenizer = next((each / "tokenizer.json" for each in (folder, folder / "onnx") if _has_tokenizer(each)), None)
     if model is None or tokenizer is None:
-        missing = f"a model ({', '.join(names)})" if model is None else "tokenizer.json"
-        raise SetupError(f"There is no {missing} in {folder}; give the folder of an encoder exported to ONNX.")
+        missing = f"no model ({', '.join(names)})" if model is None else "no tokenizer.json"
+        raise SetupError(f"There is {missing} in {folder}; give the folder of an encoder exported to ONNX.")
     prompts = _read(folder / "config_sentence_transformers.json").get("prompts")
     named = prompts if isinstance(prompts, Mapping) else {}
     return EncoderFolder(
@@ -76,7 +76,7 @@ def _pooling(folder: Path) -> Pooling:
     named = config.get("pooling_mode")
     modes = [mode for flag, mode in _POOLING_FLAGS.items() if config.get(flag) is True]
     others = [flag for flag, on in config.items() if flag.startswith("pooling_mode_") and on is True]
-    if named in _POOLING_NAMES and not others:
+    if isinstance(named, str) and named in _POOLING_NAMES and not others:
         return _POOLING_NAMES[named]
     if named is None and len(modes) == len(others) <= 1:
         return modes[0] if modes else "mean"
