@@ -339,7 +339,8 @@ async def test_expansion_keeps_a_quota_per_kind_and_starts_from_good_hits_only()
     assert counts == {"quota": 1, "floor": 0, "closed": 0}
 
 
-async def test_a_neighbour_that_is_unlike_the_query_does_not_pass_the_semantic_gate() -> None:
+@pytest.mark.parametrize("dense", [0.01, 0], ids=["beside words", "words alone"])
+async def test_a_neighbour_that_is_unlike_the_query_does_not_pass_the_semantic_gate(dense: float) -> None:
     memory = remembering()
     near, far = "a heron at the pond", "zzzz qqqq xxxx"
     facts = [
@@ -349,7 +350,7 @@ async def test_a_neighbour_that_is_unlike_the_query_does_not_pass_the_semantic_g
     ]
     await write(memory, facts)
     settings = {
-        "rank_config": MinMaxRankConfig(content_dense=0.01, content_sparse=1),
+        "rank_config": MinMaxRankConfig(name_dense=0, content_dense=dense, content_sparse=1),
         "bfs_depth": 1,
         "seed_floor": 0.9,
     }

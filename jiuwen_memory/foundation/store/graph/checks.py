@@ -290,8 +290,15 @@ def _check_operand(field: str, values: Sequence[object], columns: Mapping[str, C
     for value in values:
         if kind == "text":
             _check_text(value, field)
-        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise QueryExpressionError(f"{field} holds numbers and cannot be compared with {value!r}.")
+        elif not _is_number(value):
+            raise QueryExpressionError(f"{field} holds numbers of 64 bits and cannot be compared with {value!r}.")
+
+
+def _is_number(value: object) -> bool:
+    """Tell whether a store can compare numbers with this one; Lite and the store in memory differ over larger ones."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -INT_LIMIT <= value < INT_LIMIT if isinstance(value, int) else math.isfinite(value)
 
 
 def _check_json_operand(expr: JsonComparison, columns: Mapping[str, Column]) -> None:
@@ -303,7 +310,7 @@ def _check_json_operand(expr: JsonComparison, columns: Mapping[str, Column]) -> 
         )
     if isinstance(expr.value, str):
         _check_text(expr.value, expr.field)
-    elif not isinstance(expr.value, bool) and not (isinstance(expr.value, int | float) and math.isfinite(expr.value)):
+    elif not isinstance(expr.value, bool) and not _is_number(expr.value):
         raise QueryExpressionError(f"{expr.field}[{expr.key!r}] cannot be compared with {expr.value!r}.")
     elif isinstance(expr.value, bool) and expr.operator not in ("==", "!="):
         raise QueryExpressionError(f"{expr.value!r} has no order; compare it by == or !=.")

@@ -13,6 +13,7 @@ from typing import Final
 
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore
+from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION
 from jiuwen_memory.foundation.text import is_blank
 from jiuwen_memory.memory_core.config.graph import SearchConfig
 from jiuwen_memory.memory_core.graph.graph_memory.searching.names import KnownName, NameShares, resolve_dense_text
@@ -77,7 +78,7 @@ class QuerySide:
 
         Collections whose settings take different names out of the query cost a call of the embedder each.
         """
-        texts = {name: query for name, config in configs.items() if _has_dense(config, name) and not is_blank(query)}
+        texts = {name: query for name, config in configs.items() if _wants_vector(config, name) and not is_blank(query)}
         if not texts:
             return {}
         embedder = self.embedder()
@@ -88,8 +89,10 @@ class QuerySide:
         return {name: Embedded(text, vectors[text]) for name, text in texts.items()}
 
 
-def _has_dense(config: SearchConfig, collection: str) -> bool:
-    return any(channel != "content_sparse" for channel in config.rank_config.weights(collection))
+def _wants_vector(config: SearchConfig, collection: str) -> bool:
+    """Tell whether a channel, or the semantic gate of the expansion, compares vectors with the query's."""
+    is_gated = config.semantic_margin is not None and config.bfs_depth > 0 and collection != EPISODE_COLLECTION
+    return is_gated or any(channel != "content_sparse" for channel in config.rank_config.weights(collection))
 
 
 def _without_common_names(query: str, config: SearchConfig, names: Sequence[KnownName]) -> str:
