@@ -287,7 +287,13 @@ async def test_a_moment_that_is_no_datetime_is_refused(name: str) -> None:
         ("他1990年代做什么", "1990年代", "1990-01-01", "1999-12-31"),
         ("去年前年他在哪里", "去年", "2025-01-01", "2025-12-31"),
         ("2023年5月6日到2023年12月31日发生了什么", "2023年5月6日到2023年12月31日", "2023-05-06", "2023-12-31"),
-        ("去年春节她去了哪里", "去年", "2025-01-01", "2025-12-31"),
+        ("去年春节她去了哪里", "去年春节", "2025-01-29", "2025-01-29"),
+        ("What did she get last Christmas?", "last Christmas", "2025-12-25", "2025-12-25"),
+        ("Who called last night?", "last night", "2026-05-07", "2026-05-07"),
+        ("Where was he in the 90s?", "in the 90s", "1990-01-01", "1999-12-31"),
+        ("近三年他住哪里", "近三年", "2023-05-08", "2026-05-07"),
+        ("上週他做了什麼", "上周", "2026-04-27", "2026-05-03"),
+        ("２０２０年她在哪里", "2020年", "2020-01-01", "2020-12-31"),
     ],
 )
 def test_a_query_names_a_period(query: str, words: str, since: str | None, until: str | None) -> None:
@@ -316,6 +322,9 @@ def test_a_query_names_a_period(query: str, words: str, since: str | None, until
         "她三四年前住哪里",
         "她3.5年前住哪里",
         "前前天她做什么",
+        "春节她做什么",
+        "她最近过得好吗",
+        "Does she sleep well at night?",
         "",
     ],
 )

@@ -6,11 +6,13 @@ A table per script says which runs of words may be a time; `foundation.timepoint
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
 from jiuwen_memory.foundation.concurrency import off_loop
+from jiuwen_memory.foundation.text import simplified
 from jiuwen_memory.foundation.timepoint import Timepoint, resolve_period
 from jiuwen_memory.memory_core.config.graph import SearchConfig
 from jiuwen_memory.memory_core.graph.graph_memory.searching.times import Period, parse_moment
@@ -28,7 +30,9 @@ _MONTH: Final = (
     r"|nov(?:ember)?|dec(?:ember)?"
 )
 _UNIT: Final = r"days?|weeks?|weekends?|months?|quarters?|years?|decades?|spring|summer|autumn|fall|winter"
-_DAY: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|yesterday|today|tonight"
+_DAY: Final = (
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|yesterday|today|tonight|christmas|xmas|easter|thanksgiving|halloween"
+)
 _DIGIT: Final = r"one|two|three|four|five|six|seven|eight|nine"
 _NUMBER: Final = (
     rf"\d{{1,4}}(?:st|nd|rd|th|s)?|\d{{4}}-\d\d?(?:-\d\d?)?|{_DIGIT}|ten|eleven|twelve"
@@ -37,7 +41,7 @@ _NUMBER: Final = (
 )
 _LINK: Final = (
     r"in|on|at|of|the|a|an|from|to|until|till|since|before|after|between|and|during|last|next|this|past|previous|coming"
-    r"|ago|early|mid|late|beginning|end|first|second|third|fourth"
+    r"|ago|early|mid|late|beginning|end|first|second|third|fourth|night|eve"
 )
 _ENGLISH_RUN: Final = re.compile(
     rf"(?<![\w-])(?<!\d[.,])(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})"
@@ -46,7 +50,8 @@ _ENGLISH_RUN: Final = re.compile(
 )
 _YEAR_GLUED: Final = re.compile(r"(?<=\d),(?=\d{4}\b)")
 _ENGLISH_TIME: Final = re.compile(
-    rf"(?i:\b(?:{_MONTH}|{_UNIT}|{_DAY}|(?:19|20)\d\d(?:s|-\d\d?(?:-\d\d?)?)?)(?![\w-]))", re.IGNORECASE
+    rf"\b(?:{_MONTH}|{_UNIT}|{_DAY}|last\s+night|the\s+\d0s|(?:19|20)\d\d(?:s|-\d\d?(?:-\d\d?)?)?)(?![\w-])",
+    re.IGNORECASE,
 )
 _ENGLISH_ALONE: Final = re.compile(r"(?:19|20)\d\ds?|\d{4}-\d\d?(?:-\d\d?)?|yesterday|today|tonight", re.IGNORECASE)
 _ENGLISH_LOOSE: Final = re.compile(
@@ -65,16 +70,20 @@ _ENGLISH_TORN: Final = re.compile(
 _OPEN: Final = re.compile(r"(?:since|after)\b|.*(?:以来|以后|之后|起)$|[自从]", re.IGNORECASE)
 
 _CHINESE_NUMBER: Final = "0-9〇零一二三四五六七八九十百千万几两半多"
-_CHINESE_RUN: Final = re.compile(
-    rf"[{_CHINESE_NUMBER}大今明昨前后去上下本这个年月日号周星期礼拜季度春夏秋冬天晚初末底代自从到至起以来之]{{2,}}"
+_CHINESE_FEAST: Final = "春节|国庆|中秋|圣诞|元旦|端午|除夕|清明|五一"
+_CHINESE_PIECE: Final = re.compile(
+    rf"(?:{_CHINESE_FEAST})节?"
+    rf"|[{_CHINESE_NUMBER}大今明昨前后去上下本这个年月日号周星期礼拜季度春夏秋冬天晚初末底代自从到至起以来之最近过内]"
 )
+_CHINESE_RUN: Final = re.compile(f"(?:{_CHINESE_PIECE.pattern}){{2,}}")
 _CHINESE_TORN: Final = re.compile(
-    rf"[{_CHINESE_NUMBER}.．]\|[{_CHINESE_NUMBER}年月天周]|([前上下])\|\1|大\||[前后上下]\|[年月周天日个]|年\|代|春\|节"
+    rf"[{_CHINESE_NUMBER}.．]\|[{_CHINESE_NUMBER}年月天周]|([前上下])\|\1|大\||[前后上下]\|[年月周天日个]|年\|代"
 )
 """The same in Chinese: "几|十年前|", "大|前天|", "|去年前|年", "|1990年|代"."""
 _CHINESE_TIME: Final = re.compile(
     r"[今明昨前去][年天日晚]|[0-9〇零一二三四五六七八九]{4}年|[上下本这]个?(?:年|月|周|星期|礼拜|季度)"
     r"|(?:[0-9]{1,2}|[一二三四五六七八九十]{1,3})月|[年月周天日]半?[之以]?前"
+    rf"|(?:近|过去)[{_CHINESE_NUMBER}]+个?[年月周天]"
 )
 
 
@@ -121,8 +130,9 @@ def _end_of(since: Timepoint) -> Timepoint | None:
 
 def _runs(query: str) -> Iterator[str]:
     """Return the runs of words that may be times, each followed by what is left of it without its edges."""
+    plain = simplified(unicodedata.normalize("NFKC", query[:LONGEST_QUERY]))
     for finder in (_english_runs, _chinese_runs):
-        yield from finder(query[:LONGEST_QUERY])
+        yield from finder(plain)
 
 
 def _english_runs(query: str) -> Iterator[str]:
@@ -135,7 +145,7 @@ def _english_runs(query: str) -> Iterator[str]:
 def _chinese_runs(query: str) -> Iterator[str]:
     for match in _CHINESE_RUN.finditer(query):
         first, last = query[: match.start()][-1:], query[match.end() :][:1]
-        for before, words, after in _cuts(list(match.group()), "", LONGEST_CHARACTERS):
+        for before, words, after in _cuts(_CHINESE_PIECE.findall(match.group()), "", LONGEST_CHARACTERS):
             if _is_chinese_time(words) and not _CHINESE_TORN.search(f"{first}{before}|{words}|{after}{last}"):
                 yield words
 
