@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jiuwen_memory import (
     GraphMemory,
     GraphStoreIndexConfig,
     GraphStoreStorageConfig,
+    MinMaxRankConfig,
     ModelClientConfig,
     ModelRequestConfig,
     RerankerConfig,
@@ -24,6 +26,7 @@ from jiuwen_memory import (
 )
 from jiuwen_memory.foundation.settings import SETTINGS, Setting
 from jiuwen_memory.memory_core.graph.extraction.prompts import QUESTIONS
+from jiuwen_memory.memory_core.graph.graph_memory.searching.strategies import STRATEGIES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MODELS = (
@@ -80,6 +83,24 @@ def test_the_page_on_search_names_every_setting() -> None:
     assert [name for name in SearchConfig.model_fields if f"`{name}`" not in text] == []
     assert "documents_field" in RerankerConfig.model_fields
     assert "documents_field" in text
+
+
+def test_the_settings_of_the_strategies_are_those_of_the_code() -> None:
+    table = {row[0].strip("`"): row[1:] for row in rows(page("search")) if len(row) == 4 and row[0] != "strategy"}
+    shared = SearchConfig(top_k=10, min_score=0.1, rank_config=MinMaxRankConfig(), common_names=0.2, speaker=0.2)
+
+    def config(*cells: str) -> SearchConfig:
+        given = {name: json.loads(value) for cell in cells for name, value in re.findall(r"`(\w+)=([^`]+)`", cell)}
+        return shared.model_copy(update=given)
+
+    for name in STRATEGIES.keys() - {"default", "lexical", "semantic"}:
+        every, relations, episodes = table[name]
+        ours = STRATEGIES[name]
+        assert (ours.entity, ours.relation, ours.episode) == (
+            config(every),
+            config(every, relations),
+            config(every, episodes),
+        )
 
 
 def test_the_page_on_configuration_names_every_argument_of_a_memory() -> None:

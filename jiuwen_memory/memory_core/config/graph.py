@@ -31,7 +31,10 @@ class EpisodeType(Enum):
 
 
 class BaseStrategy(BaseModel):
-    """How many results, how good, ranked how. `min_score=None` takes the rank config's own default."""
+    """How many results, how good, ranked how. `min_score=None` takes the rank config's own default.
+
+    A `rank_config` may be a mapping with its `name` (`weighted`, `rrf`, `min_max`), as in a file.
+    """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -208,13 +211,14 @@ class SearchConfig(BaseStrategy):
         bfs_depth: hops of graph expansion; 0 is none.
         filter_expr: a further condition on the rows.
         output_fields: columns to return (None: all but vectors); what an object needs to be whole is always read.
-        rerank: let the attached reranker order the candidates.
+        rerank: let the attached reranker order the best 50 candidates, or `top_k` if that is more.
         language: language handed to the reranker; the store's search knows no languages.
         order: `score`, or `time`: the results, once chosen, from the earliest to the latest.
         kind_priors: share of its score that a hit hands to a neighbour, by kind of link; others are not followed.
-        semantic_margin: a neighbour must be as similar to the query as the hit it comes from, less this much.
+        semantic_margin: a neighbour must be as similar to the query as the hit it comes from, less this much (of the
+            cosine, or what the store's metric gives).
         seed_floor: expand from hits of at least this score (and of `min_score`).
-        kind_quota: newcomers per kind of link and hop.
+        kind_quota: newcomers per kind of link and hop, at most; 0 is no limit but `bfs_k`.
         prefilter: neighbours looked at per hop, the most promising ones.
         support: weight of what related candidates lend each other; `support_rounds` times, `support_cap` at most.
         spine: weight of what comes before and after a good episode in its session, up to `spine_distance` away.

@@ -97,7 +97,14 @@ class GraphMemory(Identities):
         search_episode: SearchConfig | None = None,
         force: bool = False,
     ) -> None:
-        """Register a named strategy; a part left out is searched as in `default`. `force` replaces a name in use."""
+        """Register a named strategy; a part left out is as in the `default` from the start.
+
+        `force` replaces a name in use. A threshold that no result can reach is warned about.
+
+        Raises:
+            InvalidInputError: the name is blank or in use, or a part is no `SearchConfig`.
+            StoreParameterError: a ranking leaves a collection no channel.
+        """
         if not isinstance(name, str) or not name.strip():
             raise InvalidInputError(f"The strategy's name is {name!r}; give a text that is not blank.")
         if name in self._strategies and not force:
