@@ -509,11 +509,11 @@ async def test_a_call_that_is_cancelled_while_its_turn_waits_for_a_place_leaves_
 
     async with remembering(client, memory, user_id="mira", queue_size=1) as remembered:
         await remembered.chat.completions.create(model="any", messages=user("I live in Lyon."))
+        server.first_request.clear()
         call = asyncio.ensure_future(
             remembered.for_user("ben").chat.completions.create(model="any", messages=user("I live in Graz."))
         )
-        while len(server.chats) < 2:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(server.first_request.wait, 30)
         # Its answer is on its way; then nothing but the place is waited for.
         await asyncio.wait([call], timeout=1.0)
         call.cancel()
