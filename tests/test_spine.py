@@ -1,4 +1,4 @@
-"""The place of a new episode in a long session: the right one, and found without reading the whole session."""
+"""A new episode in a long session: its place is the right one, and the session is not read without need."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jiuwen_memory import (
 )
 from jiuwen_memory.foundation.store.graph import BaseGraphObject, GraphStore, StoreAround
 from jiuwen_memory.testing import fake_memory
+from tests.memory_support import ENGLISH, taught
 
 NOW = int(datetime(2026, 5, 8, 9, 30, tzinfo=UTC).timestamp())
 YEAR = 366 * 24 * 3600
@@ -41,7 +42,7 @@ SESSIONS: Mapping[str, tuple[Sequence[int | None], Sequence[int]]] = {
 
 
 class Counting(StoreAround):
-    """A store that counts the reads of a session and the episodes they brought, where times are among the columns."""
+    """A store that counts the reads of a session: for its order with the rows they brought, and for its entities."""
 
     inner = "memory"
 
@@ -49,12 +50,15 @@ class Counting(StoreAround):
         super().__init__(store)
         self.reads = 0
         self.rows = 0
+        self.reads_of_entities = 0
 
     async def query(self, collection: str, **options: Any) -> list[BaseGraphObject]:
         found = await super().query(collection, **options)
-        if collection == EPISODE_COLLECTION and "valid_since" in (options.get("output_fields") or ()):
+        columns = options.get("output_fields") or () if collection == EPISODE_COLLECTION else ()
+        if "valid_since" in columns:
             self.reads += 1
             self.rows += len(found)
+        self.reads_of_entities += "entities" in columns
         return found
 
 
@@ -129,3 +133,19 @@ async def test_the_place_in_a_session_costs_no_more_the_longer_it_is() -> None:
             assert None not in (at_the_end[0], *in_between)
 
     assert costs[0] == costs[1]
+
+
+async def test_who_is_in_a_session_is_read_only_where_somebody_known_is_named() -> None:
+    GraphStoreFactory.register_backend("counting", Counting, force=True)
+    mind = taught(config=GraphConfig(uri=uuid4().hex, backend="counting", embed_dim=64), strategy=ENGLISH)
+    store = mind.memory.db_backend
+    assert isinstance(store, Counting)
+    reads, asked = [], []
+
+    for text in ("Ida Lund sings.", "Ole Dahl sings.", "Ida Lund hums."):
+        await mind.learn(text, types={text[:8]: "Human"}, session_id="one")
+        reads.append(store.reads_of_entities)
+        asked.append(len(mind.llm.asked("EntityDuplication")))
+
+    assert reads == [0, 0, 1]
+    assert asked[-1] == asked[-2], "who was in the session is known without a question"

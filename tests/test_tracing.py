@@ -71,12 +71,9 @@ add_memory
       chat FakeLLM
     commit_update
       delete JOURNAL_COLLECTION
-      delete JOURNAL_COLLECTION
       embeddings fake-embedder
-      query JOURNAL_COLLECTION
       upsert ENTITY_COLLECTION
       upsert EPISODE_COLLECTION
-      upsert JOURNAL_COLLECTION
       upsert JOURNAL_COLLECTION
       upsert RELATION_COLLECTION
     recall_entities
@@ -88,7 +85,6 @@ add_memory
       hybrid_search EPISODE_COLLECTION
     recall_loose_ends
     recall_relations
-      query RELATION_COLLECTION
       query RELATION_COLLECTION
     recall_repeat
       query EPISODE_COLLECTION

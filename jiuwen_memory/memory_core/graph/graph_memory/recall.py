@@ -106,9 +106,10 @@ async def recall_entities(mentions: Sequence[Mention], request: AddRequest, serv
     """Return the stored entities that the mentions may mean: one scalar query, then one search for all the rest."""
     if not mentions:
         return KnownEntities()
-    named, in_session = await together(
-        _entities_named(mentions, request, services), _entities_in_session(request, services)
-    )
+    named = await _entities_named(mentions, request, services)
+    speaking = {normalise_name(speaker.name) for speaker in request.speakers}
+    # A session may be long; who speaks is known by name alone, and who is new was not in it.
+    in_session = await _entities_in_session(request, services) if named.keys() - speaking else frozenset()
     same_name = tuple(named.get(normalise_name(mention.name), ()) for mention in mentions)
     rest = [mention for mention, found in zip(mentions, same_name, strict=True) if not found]
     vectors = dict(
