@@ -456,13 +456,14 @@ async def test_a_reranker_reads_names_where_there_is_no_text() -> None:
 
     memory, reranker = remembering(), Listening()
     memory.attach_reranker(reranker)
-    await write(memory, [Entity(user_id="ann", name="Heron"), Relation(user_id="ann", name="eats", lhs="x", rhs="y")])
-    config = SearchConfig(rerank=True, min_score=0.0)
+    eats = Relation(user_id="ann", name="eats", lhs="x", rhs="y", qualifiers={"place": "the pond"})
+    await write(memory, [Entity(user_id="ann", name="Heron"), eats])
+    config = SearchConfig(rerank=True, min_score=0.0, output_fields=["created_at"])
     memory.register_search_strategy("reranked", config, config, config)
 
     await memory.search("heron", "ann", "reranked")
 
-    assert sorted(reranker.read) == ["Heron", "eats"]
+    assert sorted(reranker.read) == ["Heron", "eats (place: the pond)"]
 
 
 async def test_a_reranker_is_not_asked_where_no_strategy_wants_it_or_nothing_was_found() -> None:

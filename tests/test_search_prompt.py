@@ -143,6 +143,16 @@ def test_a_fact_without_a_time_says_when_it_was_told() -> None:
     assert "- Ada likes tea. (told 8 May 2026)" in result(fact("Ada likes tea.", told=MAY)).to_prompt()
 
 
+def test_what_else_is_said_of_a_fact_is_told_with_it() -> None:
+    more = {"place": "Turin", "time": "2019", "groom": "Bo"}
+    wedding = fact("Ada married Bo.", since=YEAR_2019).revise(qualifiers=more)
+    told = Episode(user_id="ann", content="Ada married Bo.", valid_since=MAY)
+
+    lines = result(wedding, told).to_prompt().splitlines()
+
+    assert lines[2:-1] == ["Facts:", "- Ada married Bo. (place: Turin) (since 2019)"]
+
+
 def test_many_sources_are_counted() -> None:
     assert "[a, b, 3 more]" in result(fact("Ada likes tea.", sources=list("abcde"))).to_prompt()
 

@@ -238,7 +238,7 @@ class Relation(BaseGraphObject):
 
     @property
     def qualified_text(self) -> str:
-        """What the content vector is made of, and prompts show: the fact, and the qualifiers that it does not name.
+        """What is embedded, and shown to models: the fact, and the qualifiers that it does not name.
 
         A `time` is left out: it is no word to be found by meaning, and `valid_since` says it better.
         """

@@ -197,7 +197,7 @@ class SearchRequest:
         if self.collection == RELATION_COLLECTION:
             needed += ["valid_since", "valid_until", "superseded_by", *self.time.fields()]
         if self.config.rerank:
-            needed.append("content")
+            needed += ["content", *(["qualifiers"] if self.collection == RELATION_COLLECTION else [])]
         if self.config.order == "time":
             needed += time_fields(self.collection)
         return list(dict.fromkeys([*self.config.output_fields, *needed]))
