@@ -92,6 +92,27 @@ async def test_support_keeps_to_the_session_the_user_and_the_filter() -> None:
     assert filtered == ["Bo: Which instrument is it that you practise?"]
 
 
+async def test_a_session_too_long_to_be_read_has_a_spine_around_its_hits() -> None:
+    memory = remembering()
+    week = 7 * 86_400
+    turns = [
+        Episode(
+            user_id="ann",
+            content=f"nr{number}",
+            session_id="long",
+            valid_since=START + 60 * number + (week if number >= 1_050 else 0),
+            content_embedding=[1.0] + [0.0] * 63,
+        )
+        for number in range(2_100)
+    ]
+    await memory.db_backend.upsert(EPISODE_COLLECTION, turns)
+
+    texts, _ = await episodes_found(memory, "nr1049 nr2050", by_words(spine=0.4, top_k=20))
+
+    # What follows nr1049 was said a week later, and is not near enough to be read.
+    assert set(texts) == {f"nr{number}" for number in (*range(1_046, 1_050), *range(2_047, 2_054))}
+
+
 async def test_a_hit_below_the_floor_supports_nobody() -> None:
     memory = remembering()
     await tell(memory, TALK)

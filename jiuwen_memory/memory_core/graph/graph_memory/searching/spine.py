@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 from typing import Final
 
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
-from jiuwen_memory.foundation.store.query import chain_filters, eq, in_list
+from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, gte, in_list, lte
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, as_pool, ranked
 
 SEED_LIMIT: Final = 50
 SESSION_ROWS: Final = 2_000
-"""Episodes read of the sessions of the hits; more are not looked at."""
+"""Episodes read of the sessions of the hits; if there are more, those said near the hits are read."""
+SPANS: Final = (86_400, 3_600, 60)
+"""Seconds before and after a hit that are near, the next one where too much was said in them."""
 LINK_LIMIT: Final = 500
 EARLIER: Final = (1.0, 0.5, 0.25)
 """What an episode hands to the one, two or three after it: an answer follows its question."""
@@ -55,17 +60,26 @@ async def _recall_lines(
 ) -> tuple[list[list[str]], dict[str, Episode]]:
     """Return the episodes around the seeds as lines from earlier to later, and those episodes."""
     episodes = [each.found for each in seeds if isinstance(each.found, Episode)]
-    sessions = list(dict.fromkeys(each.session_id for each in episodes if each.session_id))
-    loose = [each for each in episodes if not each.session_id]
-    in_sessions, linked = await together(
-        _recall_sessions(request, sessions, store=store), _recall_linked(request, loose, store=store)
+    (in_sessions, span), linked = await together(
+        _recall_sessions(request, [each for each in episodes if each.session_id], store=store),
+        _recall_linked(request, [each for each in episodes if not each.session_id], store=store),
     )
     by_session: dict[tuple[str, str], list[Episode]] = defaultdict(list)
     for each in in_sessions:
         by_session[each.user_id, each.session_id].append(each)
-    lines = [[each.uuid for each in sorted(line, key=_place)] for line in by_session.values()]
+    lines = [part for line in by_session.values() for part in _unbroken(sorted(line, key=_place), span)]
     known = {each.uuid: each for each in in_sessions} | linked[1]
     return [*lines, *linked[0]], known
+
+
+def _unbroken(line: Sequence[Episode], span: int | None) -> list[list[str]]:
+    """Return a line as the parts between which episodes may be missing: those further apart than a span."""
+    parts = [[each.uuid for each in line[:1]]]
+    for before, after in pairwise(line):
+        if span is not None and _place(after)[0] - _place(before)[0] > span:
+            parts.append([])
+        parts[-1].append(after.uuid)
+    return parts
 
 
 def _place(episode: Episode) -> tuple[int, int, int, str]:
@@ -73,10 +87,29 @@ def _place(episode: Episode) -> tuple[int, int, int, str]:
     return said, episode.created_at, episode.part, episode.uuid
 
 
-async def _recall_sessions(request: SearchRequest, sessions: Sequence[str], *, store: GraphStore) -> list[Episode]:
-    if not sessions:
-        return []
-    within = in_list("session_id", sessions)
+async def _recall_sessions(
+    request: SearchRequest, episodes: Sequence[Episode], *, store: GraphStore
+) -> tuple[list[Episode], int | None]:
+    """Return the sessions of episodes; of those too long to be read what was said near the episodes, and how near."""
+    if not episodes:
+        return [], None
+    sessions = in_list("session_id", list(dict.fromkeys(each.session_id for each in episodes)))
+    rows = await _recall_within(request, sessions, store=store)
+    dated = [(each.session_id, each.valid_since) for each in episodes if each.valid_since is not None]
+    if len(rows) < SESSION_ROWS or not dated:
+        return rows, None
+    for span in SPANS:
+        near = [
+            eq("session_id", session) & gte("valid_since", said - span) & lte("valid_since", said + span)
+            for session, said in dated
+        ]
+        rows = await _recall_within(request, reduce(or_, near), store=store)
+        if len(rows) < SESSION_ROWS:
+            break
+    return rows, span
+
+
+async def _recall_within(request: SearchRequest, within: QueryExpr, *, store: GraphStore) -> list[Episode]:
     rows = await store.query(
         EPISODE_COLLECTION,
         user=request.user,
