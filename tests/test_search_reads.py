@@ -119,6 +119,25 @@ async def test_what_was_not_known_or_did_not_hold_is_no_way(way: str, memory: Gr
     assert then_held == ["Xylo -[bought]-> Yarrow"]
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("hubs", [1, 3])
+async def test_what_has_thousands_of_links_does_not_hide_those_of_others(way: str, hubs: int) -> None:
+    if way == "walk":
+        pytest.importorskip("rustworkx")
+    memory = fake_memory()
+    crowded = [thing(f"Xylo {number}") for number in range(hubs)]
+    xylo, zinnia = thing("Xylo"), thing("Zinnia")
+    await write(memory, [*crowded, xylo, zinnia])
+    vector = [1.0] + [0.0] * 63
+    many = [fact(each, each, "is", content_embedding=vector) for each in crowded for _ in range(600)]
+    last = fact(xylo, zinnia, "owns", content_embedding=vector)
+    await memory.db_backend.upsert(RELATION_COLLECTION, [*many, last])
+
+    _, ways = await found_from(memory, by_words(**WAYS[way]))
+
+    assert "Xylo -[owns]-> Zinnia" in ways
+
+
 async def test_a_fact_that_did_not_hold_leads_to_no_other_fact(memory: GraphMemory) -> None:
     times: dict[str, Any] = {"created_at": 1_577_836_800, "first_mentioned_at": 1_577_836_800}
     home = thing("Home")

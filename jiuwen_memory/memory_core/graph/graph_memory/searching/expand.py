@@ -10,12 +10,12 @@ from typing import Final
 from jiuwen_memory.foundation.concurrency import together
 from jiuwen_memory.foundation.store.graph.base import GraphStore, SearchQuery
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, RELATION_COLLECTION
-from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Relation
-from jiuwen_memory.foundation.store.query import eq, in_list
+from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, EndKind, Entity, Relation
+from jiuwen_memory.foundation.store.query import in_list
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, as_pool, ranked
-from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import EDGE_LIMIT, recall_links, recall_listed
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import EDGE_LIMIT, recall_listed, recall_touching
 
 SEED_LIMIT: Final = 20
 FRONTIER_LIMIT: Final = 100
@@ -106,17 +106,12 @@ async def _grown(each: _Expansion, links: Sequence[Relation], *, store: GraphSto
 
 async def _recall_touching(expansions: Sequence[_Expansion], *, store: GraphStore) -> list[Relation]:
     """Return the links at what the next hop starts from."""
-    parts = [
-        eq("ends", kind) & (in_list("lhs", ids) | in_list("rhs", ids))
-        for kind, ids in (
-            ("entity", dict.fromkeys(end for each in expansions for end in each.ends)),
-            ("relation", dict.fromkeys(fact for each in expansions for fact in each.facts)),
-        )
-        if ids
-    ]
-    touching = parts[0] if len(parts) == 1 else parts[0] | parts[1]
+    ends: dict[EndKind, dict[str, None]] = {
+        "entity": dict.fromkeys(end for each in expansions for end in each.ends),
+        "relation": dict.fromkeys(fact for each in expansions for fact in each.facts),
+    }
     # Where something was learnt, and when, is the same for all collections of a search.
-    return await recall_links(expansions[0].request, touching, store=store, limit=EDGE_LIMIT * len(expansions))
+    return await recall_touching(expansions[0].request, ends, store=store, limit=EDGE_LIMIT * len(expansions))
 
 
 def _nominations(expansion: _Expansion, links: Sequence[Relation]) -> list[Nomination]:

@@ -16,11 +16,11 @@ from jiuwen_memory.foundation.concurrency import off_loop, together
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, EPISODE_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.foundation.store.query import eq, in_list
+from jiuwen_memory.foundation.store.query import eq
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, Reached, Trail, as_pool, ranked
-from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_links, recall_listed
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_listed, recall_touching
 
 SEED_LIMIT: Final = 20
 HOPS: Final = 2
@@ -96,8 +96,9 @@ async def _recall_neighbourhood(
         if not ends:
             break
         visited |= set(ends)
-        touching = eq("ends", "entity") & eq("kind", "fact") & (in_list("lhs", ends) | in_list("rhs", ends))
-        facts = await recall_links(request, touching, store=store, fields=["episodes"])
+        facts = await recall_touching(
+            request, {"entity": ends}, store=store, expr=eq("kind", "fact"), fields=["episodes"]
+        )
         frontier = dict.fromkeys(end for each in facts for end in _join_fact(around, each) if end not in visited)
     return around
 

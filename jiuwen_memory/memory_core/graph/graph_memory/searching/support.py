@@ -11,11 +11,10 @@ from typing import Final
 from jiuwen_memory.foundation.store.graph.base import GraphStore
 from jiuwen_memory.foundation.store.graph.constants import ENTITY_COLLECTION, RELATION_COLLECTION
 from jiuwen_memory.foundation.store.graph.graph_object import Episode, Relation
-from jiuwen_memory.foundation.store.query import eq, in_list
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.graph_memory.searching.asked import SearchRequest
 from jiuwen_memory.memory_core.graph.graph_memory.searching.pool import Candidate, Pool, as_pool, ranked
-from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_links
+from jiuwen_memory.memory_core.graph.graph_memory.searching.reading import recall_between
 
 SUPPORTED: Final = 50
 """Candidates that support each other: the best ones."""
@@ -77,9 +76,8 @@ async def _recall_facts(request: SearchRequest, best: Sequence[Candidate], *, st
     ids = [each.uuid for each in best]
     if len(ids) < 2:
         return {}
-    between = eq("ends", "entity") & in_list("lhs", ids) & in_list("rhs", ids)
     edges: dict[tuple[str, str], float] = {}
-    for each in await recall_links(request, between, store=store):
+    for each in await recall_between(request, ids, store=store):
         if each.lhs != each.rhs:
             pair = (min(each.lhs, each.rhs), max(each.lhs, each.rhs))
             edges[pair] = max(edges.get(pair, 0.0), request.config.kind_priors.get(each.kind, 0.0))
