@@ -67,6 +67,26 @@ async def test_a_chinese_name_that_is_everywhere_is_not_embedded_either() -> Non
     assert found.diagnostics.embedded == ("我的狗叫什么名字？",)
 
 
+@pytest.mark.parametrize(
+    ("name", "query", "embedded"),
+    [
+        ("New York", "What new car did she see in New York?", "What new car did she see in ?"),
+        ("New York", "What was new in new york's harbour?", "What was new in harbour?"),
+        ("Tejo Bank", "Who left Tejo for a boat?", "Who left for a boat?"),
+        ("人", "谁在学人工智能？", "谁在学人工智能？"),
+    ],
+)
+async def test_a_word_that_a_name_shares_with_others_stays(name: str, query: str, embedded: str) -> None:
+    memory = remembering()
+    known = Entity(user_id="ann", name=name, content="It is known.")
+    reports = [Episode(user_id="ann", content=f"Report {number}.", entities=[known.uuid]) for number in range(20)]
+    await write(memory, [known, *reports])
+
+    _, found = await episodes_found(memory, query, MEANING)
+
+    assert found.diagnostics.embedded == (embedded,)
+
+
 async def test_an_entity_that_is_everywhere_and_says_nothing_is_left_out_of_what_is_embedded() -> None:
     memory = remembering()
     tejo = Entity(user_id="ann", name="Tejo Bank", content="A bank.")

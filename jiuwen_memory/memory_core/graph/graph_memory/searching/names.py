@@ -113,9 +113,14 @@ def names_in(query: str, names: Iterable[str]) -> set[str]:
 
 def _without(text: str, known: KnownName) -> str:
     for form in _forms(known.name):
+        if len(form) == 1 and is_cjk(form):
+            # One character of a longer word, more often than a name.
+            continue
+        # The first word of a person's name is their name; that of a place or a firm may be any word: New York.
+        as_written = not known.speaks and form != known.name.strip()
         whole, owned = _replacements(form, speaks=known.speaks)
-        text = _pattern(form, owned=True).sub(owned, text)
-        text = _pattern(form).sub(whole, text)
+        text = _pattern(form, owned=True, as_written=as_written).sub(owned, text)
+        text = _pattern(form, as_written=as_written).sub(whole, text)
     return text
 
 
@@ -131,17 +136,18 @@ def _forms(name: str) -> list[str]:
     return [each for each in (name.strip(), *first) if each]
 
 
-def _pattern(form: str, *, owned: bool = False) -> re.Pattern[str]:
+def _pattern(form: str, *, owned: bool = False, as_written: bool = False) -> re.Pattern[str]:
     """Return what finds a name in a text, `owned` with its possessive; Chinese has no spaces around a name.
 
-    Case does not count, unless the name is a word of many a question: "What will ..." and "Will ..." do not mean Will.
+    Case counts if it is wanted `as_written`, or a word of many a question: "What will ..." and "Will ..." do not mean
+    Will.
     """
     written = re.escape(form) + ("['\u2019]s" if owned else "")
     if is_cjk(form[0]):
         return re.compile(written)
     if form.casefold() in ENGLISH_STOP_WORDS:
         return re.compile(rf"(?<!\w){'' if owned else '(?<!^)'}{written}(?!\w)")
-    return re.compile(rf"(?<!\w){written}(?!\w)", re.IGNORECASE)
+    return re.compile(rf"(?<!\w){written}(?!\w)", 0 if as_written else re.IGNORECASE)
 
 
 def _says_something(text: str) -> bool:
