@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from jiuwen_memory import GraphMemory
 from jiuwen_memory.errors import (
     SchemaMismatchError,
     StoreError,
@@ -117,6 +119,19 @@ def open_elsewhere(path: Path) -> str:
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+async def test_a_memory_that_is_cancelled_while_it_opens_lets_go_of_the_path(tmp_path: Path) -> None:
+    memory = GraphMemory(GraphConfig(uri=str(tmp_path / "graph.db"), embed_dim=32))
+    opening = asyncio.ensure_future(memory.__aenter__())
+    await asyncio.wait([opening], timeout=0.01)
+
+    opening.cancel()
+    await asyncio.wait([opening])
+
+    assert opening.cancelled()
+    assert open_elsewhere(tmp_path / "graph.db") == "0\n"
 
 
 @pytest.mark.slow

@@ -165,13 +165,22 @@ def _of_value(value: Any, place: str, form: Form, changed_at: datetime | None) -
         conversation = _conversation(value, place, changed_at)
         if conversation is not None:
             return [conversation]
-        if isinstance(value, list) and value:
-            several = [_conversation(each, f"{place}[{number}]", changed_at) for number, each in enumerate(value)]
-            if all(several):
-                return [each for each in several if each is not None]
+        if isinstance(value, list) and value and (several := _conversations(value, place, changed_at)):
+            return several
     if form == "conversation":
         return [Unreadable(place, "it holds no conversation, that is, a list of messages with 'role' and 'content'")]
     return [Input(EpisodeType.JSON, value, place, changed_at=changed_at)]
+
+
+def _conversations(values: list[Any], place: str, changed_at: datetime | None) -> list[Found]:
+    """Return the conversations that a list holds, or none if it holds anything else."""
+    found: list[Found] = []
+    for number, value in enumerate(values):
+        each = _conversation(value, f"{place}[{number}]", changed_at)
+        if each is None:
+            return []
+        found.append(each)
+    return found
 
 
 def _conversation(value: Any, place: str, changed_at: datetime | None) -> Found | None:

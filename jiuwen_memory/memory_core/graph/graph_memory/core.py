@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -139,7 +140,12 @@ class MemoryCore:
     aclose = close
 
     async def __aenter__(self) -> Self:
-        await self._store.open()
+        try:
+            await self._store.open()
+        except asyncio.CancelledError:
+            # A store goes on opening in its thread, and nobody else would close it.
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -5,6 +5,7 @@ Touches such a store, reading only: nothing is created, and no row changes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -70,7 +71,8 @@ class LegacyStore:
     async def __aenter__(self) -> Self:
         try:
             await self._connection.open()
-        except StoreError:
+        except (StoreError, asyncio.CancelledError):
+            # A connection goes on opening in its thread.
             await self.close()
             raise
         return self
