@@ -207,6 +207,35 @@ async def test_links_of_an_entity_that_the_user_merges_go_and_the_others_stay() 
     assert (await world.memory.check("ann")).is_clean
 
 
+async def test_a_link_goes_with_the_name_that_it_was_made_for() -> None:
+    world = taught()
+    told = await world.learn("Katherine Johnson was mentioned.", types={"Katherine Johnson": "Human"})
+    await world.learn("Kate came.", types={"Kate": "Human"}, same={"Kate": ["Katherine Johnson"]})
+    await world.learn("Katherine Johnsson was mentioned.", types={"Katherine Johnsson": "Human"})
+    assert (await world.memory.link_synonyms("ann")).added == 1
+
+    await world.memory.delete_episode("ann", told.added_episode[0].uuid)
+
+    assert set(await all_entities(world.memory)) == {"Kate", "Katherine Johnsson"}
+    assert await world.memory.synonyms("ann") == []
+    assert (await world.memory.check("ann")).is_clean
+
+
+async def test_links_go_with_an_entity_of_which_nothing_is_left_when_it_is_taken_apart() -> None:
+    world = await known()
+    found = await all_entities(world.memory)
+    kept, gone = found["Oslo"], found["Katherine Johnson"]
+    await world.memory.merge("ann", kept.uuid, gone.uuid, dry_run=False, across_types=True)
+    await world.memory.delete_episode("ann", kept.episodes[0])
+    assert (await world.memory.link_synonyms("ann")).added == 1
+
+    await world.memory.unmerge("ann", kept.uuid)
+
+    assert set(await all_entities(world.memory)) == {"Katherine Johnson", "Katherine Johnsson"}
+    assert await world.memory.synonyms("ann") == []
+    assert (await world.memory.check("ann")).is_clean
+
+
 @pytest.mark.parametrize(
     ("given", "found"),
     [({}, 3), ({"min_similarity": 0.75}, 4), ({"min_similarity": 0.9}, 1), ({"min_similarity": 0.99}, 0)],

@@ -368,3 +368,25 @@ async def test_merges_their_ends_and_deletions_in_any_order_leave_a_graph_withou
         await upset(memory, chance)
 
         assert (await memory.check("ann")).findings == ()
+
+
+async def test_a_fact_that_had_become_part_of_its_successor_is_not_ended_by_itself() -> None:
+    mind = taught()
+    for place in ("Lima", "Oslo"):
+        await mind.learn(
+            f"Ann now lives in {place}.",
+            types={"Ann": "Human", place: "Entity"},
+            said=[("Ann", "lives in", place, "Ann now lives there.")],
+            same={"Ann": ["Ann"]},
+            contradicts={"Ann now lives": ["Ann now lives"]},
+            reference_time=MAY if place == "Lima" else MAY + timedelta(days=1),
+        )
+    memory = mind.memory
+    before = await portrait(memory, summaries=False)
+    ids = {name: each.uuid for name, each in (await all_entities(memory)).items()}
+    await memory.merge("ann", ids["Oslo"], ids["Lima"], dry_run=False)
+
+    await memory.unmerge("ann", ids["Oslo"])
+
+    assert (await memory.check("ann")).findings == ()
+    assert difference(await portrait(memory, summaries=False), before) == []

@@ -40,6 +40,7 @@ from jiuwen_memory.memory_core.graph.graph_memory.deletions import (
     put_relations,
     resolve_gone,
 )
+from jiuwen_memory.memory_core.graph.graph_memory.fusing import drop_stale_links
 from jiuwen_memory.memory_core.graph.graph_memory.pending import readable_pending
 from jiuwen_memory.memory_core.graph.graph_memory.receipts import (
     DeletionReceipt,
@@ -277,7 +278,9 @@ def _names_of(uuids: Iterable[str], graph: Graph) -> tuple[str, ...]:
 def _put_all(draft: Draft, scene: Scene) -> tuple[tuple[str, ...], list[Retold]]:
     put_episodes(draft, scene)
     reopened = put_relations(draft, scene)
-    return reopened, put_entities(draft, scene)
+    retold = put_entities(draft, scene)
+    drop_stale_links(draft, scene.graph.entities)
+    return reopened, retold
 
 
 def _rows(draft: Draft) -> list[BaseGraphObject]:

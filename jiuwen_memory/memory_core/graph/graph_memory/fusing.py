@@ -43,6 +43,14 @@ def resolve_rewired(merges: Sequence[Merge], known: KnownRelations) -> tuple[tup
     return tuple(rewired)
 
 
+def drop_stale_links(draft: Draft, before: Mapping[str, Entity]) -> None:
+    """Drop links between close names where an entity is gone, or bears another name than before."""
+    for link in draft.all(Relation):
+        ends = [draft.get(Entity, end) for end in (link.lhs, link.rhs)] if link.kind == "synonym" else ()
+        if not all(end and end.name == before.get(end.uuid, end).name for end in ends):
+            draft.remove(link.uuid)
+
+
 def _moved(relation: Relation, moved: Mapping[str, str]) -> Relation:
     lhs, rhs = moved.get(relation.lhs, relation.lhs), moved.get(relation.rhs, relation.rhs)
     obj_type = FACT_SELF if lhs == rhs and relation.ends == "entity" else relation.obj_type

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation
 from jiuwen_memory.foundation.text import normalise_name
 from jiuwen_memory.memory_core.graph.graph_memory.deletions import refilled
-from jiuwen_memory.memory_core.graph.graph_memory.fusing import LABELS_KEPT, earliest, latest, newest
+from jiuwen_memory.memory_core.graph.graph_memory.fusing import LABELS_KEPT, drop_stale_links, earliest, latest, newest
 from jiuwen_memory.memory_core.graph.graph_memory.merge_records import EPISODES_RECORDED, Member
 from jiuwen_memory.memory_core.graph.graph_memory.retelling import SHORT_ID, Retold, fact_weight
 from jiuwen_memory.memory_core.graph.graph_memory.splitting import Case
@@ -41,6 +41,7 @@ def put_sides(draft: Draft, case: Case) -> list[Retold]:
     _put_listed(draft, case, ties)
     if not heard.episodes[case.kept.uuid] and not ties.get(case.kept.uuid):
         draft.remove(case.kept.uuid)
+    drop_stale_links(draft, case.graph.entities)
     apart = [draft.get(Entity, uuid) for uuid in heard.episodes]
     return [_retold(each, case=case, heard=heard, ties=ties) for each in apart if each is not None]
 

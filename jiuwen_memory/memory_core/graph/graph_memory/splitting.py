@@ -237,7 +237,8 @@ def _successors(fact: Relation, draft: Draft, *, case: Case, comings: Comings) -
     stored = case.graph.relations
     for uuid in fact.superseded_by:
         found = (draft.get(Relation, each) for each in comings.choices(uuid))
-        choices = [each for each in found if each is not None]
+        # What had become part of its own successor does not succeed itself.
+        choices = [each for each in found if each is not None and each.uuid != fact.uuid]
         if not choices:
             continue
         best = max(choices, key=lambda each: _likeness(fact, each))
