@@ -280,11 +280,12 @@ def print_rows(rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print rows as a table."""
     print(f"\n{title}")
     columns = [name for name in rows[0] if name not in ("questions", "strangers", "over BM25", "R@1", "R@3")]
-    print("  ".join(name.ljust(12) for name in columns), " R@10 over BM25 [95 %]")
+    is_compared = "over BM25" in rows[0]
+    print("  ".join(name.ljust(12) for name in columns), " R@10 over BM25 [95 %]" if is_compared else "")
     for row in rows:
         values = [_written(name, row.get(name)) for name in columns]
-        mean, low, high = row.get("over BM25", (0.0, 0.0, 0.0))
-        print("  ".join(value.ljust(12) for value in values), f" {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
+        gain = " {:+.3f} [{:+.3f}, {:+.3f}]".format(*row["over BM25"]) if is_compared else ""
+        print("  ".join(value.ljust(12) for value in values), gain)
 
 
 def _written(name: str, value: object) -> str:
