@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass as checked_dataclass
 
 from jiuwen_memory.errors import EmbeddingCallError, JiuwenMemoryError, JournalError, LLMCallError, StoreError
 from jiuwen_memory.foundation.hiding import hashed
@@ -57,7 +56,7 @@ class ResumedAdd:
     error: JiuwenMemoryError | None = None
 
 
-@checked_dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Payload:
     reason: str
     key: str
