@@ -44,8 +44,7 @@ _LINK: Final = (
     r"|ago|early|mid|late|beginning|end|first|second|third|fourth|night|eve"
 )
 _ENGLISH_RUN: Final = re.compile(
-    rf"(?<![\w-])(?<!\d[.,])(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})"
-    rf"(?:[,.]?\s+(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})(?![\w-]))*(?![\w-])",
+    rf"(?<![\w-])(?<!\d[.,])(?:(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})(?![\w-])(?:[,.]?\s+)?)+",
     re.IGNORECASE,
 )
 _YEAR_GLUED: Final = re.compile(r"(?<=\d),(?=\d{4}\b)")
