@@ -453,6 +453,7 @@ def test_a_configuration_that_cannot_be_read_is_the_doctors_finding_and_other_co
         pytest.param(["add", "-", "--speaker", "Ann"], "user=Ann", id="speaker"),
         pytest.param(["show", "0" * 32], "search gives the ids", id="id"),
         pytest.param(["mcp", "http", "--host", "0.0.0.0"], "give a token", id="host"),
+        pytest.param(["mcp", "--user", " "], "The user is ' '", id="served nobody"),
         pytest.param(["search", "Ann", "--strategy", "luck"], "no search strategy 'luck'", id="strategy"),
         pytest.param(["export", "graph.doc"], "does not say what to write", id="suffix"),
         pytest.param(["export", "~nobody-of-this-name/a.jsonl"], "home folder", id="export home"),

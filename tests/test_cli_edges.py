@@ -126,8 +126,16 @@ def test_a_user_given_blank_is_an_error_and_nobody_elses_memory(line: CommandLin
     result = line.run(*before, "delete", "--all", "--yes", *after)
 
     assert (added.exit_code, result.exit_code) == (0, 2)
-    assert "user_id" in result.stderr
+    assert "The user is ''" in result.stderr
     assert json.loads(line.run("stats", "--json").stdout)["nodes"] > 0
+
+
+def test_nothing_is_well_or_begun_with_a_blank_user(line: CommandLine) -> None:
+    note = line.write("note.md", "Bees hum.")
+    calls = [line.run(*command, "--user", " ") for command in (["add", note], ["chat"], ["doctor"], ["stats"])]
+
+    assert [each.exit_code for each in calls] == [2, 2, 1, 2]
+    assert all("The user is ' '" in each.output for each in calls)
 
 
 def test_what_went_with_an_object_deleted_before_it_is_no_error(line: CommandLine) -> None:

@@ -231,6 +231,11 @@ async def test_a_retriever_asks_for_what_held_and_for_what_was_known_at_a_moment
     assert [each.id for each in bound.invoke("Where does Ann live?")] == [each.id for each in then]
 
 
+def test_tools_for_a_user_that_cannot_be_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="user_id"):
+        memory_tools(fake_memory(), user_id=" ")
+
+
 async def test_a_moment_that_is_none_is_refused() -> None:
     retriever = GraphMemoryRetriever(memory=fake_memory(), user_id="ann")
 

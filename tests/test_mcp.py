@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from jiuwen_memory import EPISODE_COLLECTION, EpisodeType
-from jiuwen_memory.errors import SetupError
+from jiuwen_memory.errors import InvalidInputError, SetupError
 from jiuwen_memory.integrations.mcp import memory_server, serve_http
 from jiuwen_memory.testing import FakeLLM, fake_memory
 from tests.memory_support import PORTO, ROTTERDAM, VISIT, moved
@@ -270,6 +270,12 @@ async def test_what_deletes_and_what_only_reads_is_marked() -> None:
         "list_facts",
         "timeline",
     }
+
+
+@pytest.mark.parametrize("user", ["", " ", "x" * 33])
+def test_a_user_that_cannot_be_is_refused_when_the_server_is_made(user: str) -> None:
+    with pytest.raises(InvalidInputError, match="user_id"):
+        memory_server(fake_memory(), user_id=user)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org"])

@@ -33,6 +33,7 @@ from jiuwen_memory.errors import (
     SetupError,
     StoreParameterError,
 )
+from jiuwen_memory.foundation.text import is_blank
 from jiuwen_memory.foundation.timepoint import Timepoint
 from jiuwen_memory.integrations.profile import Profile, load_profile, open_memory
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
@@ -87,8 +88,15 @@ class Call:
 
     @property
     def user_id(self) -> str:
-        """Whose memory it is. A user given blank is refused where it is used, and never taken for another one."""
-        return self.profile.user if self.user is None else self.user
+        """Whose memory it is.
+
+        Raises:
+            InvalidInputError: the user is blank, as from a variable that is not set; never is another one meant.
+        """
+        user = self.profile.user if self.user is None else self.user
+        if is_blank(user):
+            raise InvalidInputError(f"The user is {user!r}; give --user a name, or leave it out.")
+        return user
 
     @asynccontextmanager
     async def memory(self, *, with_model: bool = False) -> AsyncIterator[GraphMemory]:

@@ -67,15 +67,15 @@ async def doctor(call: Call) -> int:
     """Check versions, configuration, model, embedder, reranker, store, dimension, locks and prompts, each by itself."""
     findings = [await _looked("versions", _versions)]
     try:
-        profile = call.profile
+        profile, user = call.profile, call.user_id
     except (InvalidInputError, SetupError) as error:
         findings.append(Finding("configuration", "failed", one_line(error.message)))
     else:
         path = profile_path(call.config)
         place = str(path) if path.is_file() else f"defaults, for there is no {path}"
-        told = f"{place}; user {call.user_id}, language {profile.language}"
+        told = f"{place}; user {user}, language {profile.language}"
         findings.append(Finding("configuration", "ok", told))
-        findings += await Examination(profile, call.user_id).results()
+        findings += await Examination(profile, user).results()
     if call.as_json:
         call.show_json(findings)
     else:

@@ -19,6 +19,7 @@ from jiuwen_memory.integrations.moments import AsOf, KnownAt, parse_moment
 from jiuwen_memory.integrations.sync import LoopThread
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
 
 P = ParamSpec("P")
 LISTED_FACTS = 50
@@ -122,7 +123,11 @@ def memory_tools(
     The user is fixed here: no argument of a tool can reach another one's memories. `source` and `session_id` are kept
     on what is remembered; reading is not limited by them. What `search_memory` answers takes at most `max_tokens`. What
     goes wrong is the tool's answer, in the words of our error, so that the agent can do something about it.
+
+    Raises:
+        InvalidInputError: there can be no such user.
     """
+    parse_user_id(user_id, memory.config.db_storage_config)
 
     async def remember(text: str) -> str:
         """Keep something for later conversations: facts, wishes and plans, in whole sentences that name everybody."""

@@ -25,6 +25,7 @@ from jiuwen_memory.integrations.findings import Finding, Kind, findings, recall_
 from jiuwen_memory.integrations.moments import AsOf, KnownAt, Moment, parse_moment
 from jiuwen_memory.memory_core.config.graph import EpisodeType
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
+from jiuwen_memory.memory_core.graph.graph_memory.requests import parse_user_id
 
 try:
     from mcp.server import MCPServer
@@ -187,7 +188,11 @@ def memory_server(
         user_id: whose memory it is. No argument of a tool can name another user.
         source: kept on everything that is remembered through it.
         allow_other_users: give each tool an argument `user`, for a trusted agent that serves many people.
+
+    Raises:
+        InvalidInputError: there can be no such user.
     """
+    parse_user_id(user_id, memory.config.db_storage_config)
     server: MCPServer[Any] = MCPServer("jiuwen-memory", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = MemoryTools(memory, source)
     reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
