@@ -221,6 +221,24 @@ async def test_a_link_goes_with_the_name_that_it_was_made_for() -> None:
     assert (await world.memory.check("ann")).is_clean
 
 
+async def test_a_link_goes_when_its_entity_comes_back_under_another_name() -> None:
+    world = taught()
+    both = {"Katherine Johnson": "Human", "Katherine Johnsson": "Human"}
+    await world.learn("Katherine Johnson, called Kate, met Katherine Johnsson.", types=both)
+    second = await world.learn("Kate came.", types={"Kate": "Human"}, same={"Kate": ["Katherine Johnson"]})
+    await world.memory.delete_episode("ann", second.added_episode[0].uuid)
+    assert (await world.memory.link_synonyms("ann")).added == 1
+    before = await all_entities(world.memory)
+    world.llm.replies["EntityExtraction"] = entities({"Kate": "Human", "Katherine Johnsson": "Human"})
+
+    await world.memory.rebuild("ann")
+
+    after = await all_entities(world.memory)
+    assert after["Kate"].uuid == before["Katherine Johnson"].uuid
+    assert await world.memory.synonyms("ann") == []
+    assert (await world.memory.check("ann")).is_clean
+
+
 async def test_links_go_with_an_entity_of_which_nothing_is_left_when_it_is_taken_apart() -> None:
     world = await known()
     found = await all_entities(world.memory)

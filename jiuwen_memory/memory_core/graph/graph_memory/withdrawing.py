@@ -185,9 +185,10 @@ def _with_returned(update: GraphMemUpdate) -> GraphMemUpdate:
 
 
 def _with_links_kept(update: GraphMemUpdate, withdrawal: Withdrawal) -> GraphMemUpdate:
-    """Return an update that leaves links alone which the episode has no part in and whose ends are still there."""
+    """Return an update that leaves links alone which the episode has no part in and whose ends are what they were."""
     graph = withdrawal.graph
-    removed = update.removed_entity | update.removed_relation
+    renamed = {each.uuid for each in update.updated_entity if each.name != graph.entities[each.uuid].name}
+    removed = update.removed_entity | update.removed_relation | renamed
     kept = {
         uuid
         for uuid in update.removed_relation
