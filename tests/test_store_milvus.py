@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from jiuwen_memory.foundation.store.graph import ENTITY_COLLECTION, GraphConfig,
 from jiuwen_memory.foundation.store.graph.columns import collection_columns
 from jiuwen_memory.foundation.store.graph.constants import JOURNAL_COLLECTION
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
+from jiuwen_memory.foundation.store.graph.journal_rows import entry_rows
+from jiuwen_memory.foundation.store.graph.milvus.journal import put_rows, remove_rows
 from jiuwen_memory.foundation.store.graph.milvus.rows import fetch_by_ids, fetch_matching
 from jiuwen_memory.foundation.store.graph.milvus.schema import prepare_collection
 from jiuwen_memory.foundation.store.query import filter_user
@@ -236,6 +238,61 @@ async def test_the_form_of_the_schema_for_a_server_is_well_formed_and_read_in_pa
     assert found == ["9", "3"]
     assert different == [39, 39, 25, 5]
     assert {name for name, column in columns.items() if column.indexed} <= set(indexes)
+
+
+class Ending:
+    """A client that makes one request, and is then gone."""
+
+    def __init__(self, client: Any) -> None:
+        self._client: Any = client
+
+    def __getattr__(self, name: str) -> Any:
+        if self._client is None:
+            raise ConnectionError(name)
+        client, self._client = self._client, None
+        return getattr(client, name)
+
+
+async def test_on_a_server_the_row_that_makes_an_entry_count_comes_last_and_goes_first(backend: Backend) -> None:
+    store = await made_store(backend)
+    entry = JournalEntry("plan", "ann", "header", "x" * 100_000, 1)
+    settings: dict[str, Any] = {"timeout": 60}
+    chunks, counting = entry_rows(entry)
+
+    def put(client: Any) -> None:
+        put_rows(client, chunks, counting, at_once=False, settings=settings)
+
+    def remove(client: Any) -> int:
+        return remove_rows(client, "plan", "ann", at_once=False, settings=settings)
+
+    async def ended(request: Callable[[Any], Any]) -> tuple[list[JournalEntry], dict[str, int]]:
+        with pytest.raises(ConnectionError):
+            await store._connection.write("Ending", lambda client: request(Ending(client)))
+        return await store.journal.entries(), await store.journal.unfinished()
+
+    assert await ended(put) == ([], {"ann": 2})
+    await store._connection.write("Putting", put)
+    assert await store.journal.entries() == [entry]
+    assert await ended(remove) == ([], {"ann": 2})
+    assert await store._connection.write("Removing", remove) == 3
+    assert await store.journal.unfinished() == {}
+
+
+async def test_on_lite_an_entry_comes_and_goes_by_one_request(backend: Backend) -> None:
+    store = await made_store(backend)
+    entry = JournalEntry("plan", "ann", "header", "x" * 100_000, 1)
+    settings: dict[str, Any] = {"timeout": 60}
+    chunks, counting = entry_rows(entry)
+
+    await store._connection.write(
+        "Putting", lambda client: put_rows(Ending(client), chunks, counting, at_once=True, settings=settings)
+    )
+
+    assert await store.journal.entries() == [entry]
+    gone = await store._connection.write(
+        "Removing", lambda client: remove_rows(Ending(client), "plan", "ann", at_once=True, settings=settings)
+    )
+    assert (gone, await store.journal.unfinished()) == (3, {})
 
 
 async def test_a_missing_index_is_made_again(backend: Backend) -> None:

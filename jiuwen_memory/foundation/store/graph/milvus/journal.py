@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jiuwen_memory.foundation.store.graph.base import JournalEntry
@@ -78,28 +78,15 @@ class MilvusJournal:
         pieces, counting = entry_rows(entry)
         for row in (*pieces, counting):
             check_row(row, self._columns, collection=JOURNAL_COLLECTION)
-        calls = [pieces[start : start + _ROWS_PER_CALL] for start in range(0, len(pieces), _ROWS_PER_CALL)]
-        if self._connection.is_lite and len(pieces) < _ROWS_PER_CALL:
-            # Lite takes the rows of a call in all at once, also when it recovers from a crash.
-            calls = [[*pieces, counting]]
-        else:
-            calls.append([counting])
-        for rows in calls:
-            client.upsert(JOURNAL_COLLECTION, rows, **self._settings)
+        put_rows(client, pieces, counting, at_once=self._connection.is_lite, settings=self._settings)
         self._waiting += len(pieces) + 1
 
     def _remove(self, client: Any, plan_id: str, user_id: str) -> None:
         # First: if it fails, the entry is still there, and what it stands for is done again.
         self._flush(client)
-        mine = chain_filters(eq("user_id", user_id), eq("plan_id", plan_id))
-        if self._connection.is_lite:
-            # Lite looks for the rows itself, and lets go of all of them at once.
-            gone = client.delete(JOURNAL_COLLECTION, filter=render(mine), **self._settings)
-            self._waiting += len(gone)
-            return
-        self._delete(client, [counting_key(plan_id)], user_id)
-        keys = [row["key"] for row in self._rows(client, chain_filters(mine, eq("kind", CHUNK)), ("key",))]
-        self._delete(client, keys, user_id)
+        self._waiting += remove_rows(
+            client, plan_id, user_id, at_once=self._connection.is_lite, settings=self._settings
+        )
 
     def _drop(self, client: Any, user_id: str) -> int:
         keys = unclaimed_keys(self._rows(client, eq("user_id", user_id), _WITHOUT_TEXT))
@@ -122,10 +109,44 @@ class MilvusJournal:
         return [dict(row) for row in found]
 
     def _delete(self, client: Any, keys: Sequence[str], user_id: str) -> None:
-        for part in chunks(keys):
-            written = f"{any_of('key', part)} and user_id == {quote(user_id)}"
-            client.delete(JOURNAL_COLLECTION, filter=written, **self._settings)
+        _delete(client, keys, user_id, settings=self._settings)
         self._waiting += len(keys)
+
+
+def put_rows(client: Any, pieces: Sequence[Row], counting: Row, *, at_once: bool, settings: Mapping[str, Any]) -> None:
+    """Write an entry's chunks and then the row that makes it count; or `at_once`, if the chunks are not too many.
+
+    Lite takes the rows of a call in as one record of its log, which it recovers whole or not at all.
+    """
+    calls = [list(pieces[start : start + _ROWS_PER_CALL]) for start in range(0, len(pieces), _ROWS_PER_CALL)]
+    if at_once and len(pieces) < _ROWS_PER_CALL:
+        calls = [[*pieces, counting]]
+    else:
+        calls.append([counting])
+    for rows in calls:
+        client.upsert(JOURNAL_COLLECTION, rows, **settings)
+
+
+def remove_rows(client: Any, plan_id: str, user_id: str, *, at_once: bool, settings: Mapping[str, Any]) -> int:
+    """Remove the row that makes an entry count and then its chunks, or `at_once`; return how many rows went.
+
+    Lite looks for what a filter means by itself, and notes their end as one record.
+    """
+    mine = chain_filters(eq("user_id", user_id), eq("plan_id", plan_id))
+    if at_once:
+        return len(client.delete(JOURNAL_COLLECTION, filter=render(mine), **settings))
+    _delete(client, [counting_key(plan_id)], user_id, settings=settings)
+    strong = {**settings, "consistency_level": CONSISTENCY["strong"]}
+    expr = chain_filters(mine, eq("kind", CHUNK))
+    rows = fetch_matching(client, JOURNAL_COLLECTION, expr, fields=("key",), limit=None, settings=strong, lite=False)
+    _delete(client, [row["key"] for row in rows], user_id, settings=settings)
+    return 1 + len(rows)
+
+
+def _delete(client: Any, keys: Sequence[str], user_id: str, *, settings: Mapping[str, Any]) -> None:
+    for part in chunks(keys):
+        written = f"{any_of('key', part)} and user_id == {quote(user_id)}"
+        client.delete(JOURNAL_COLLECTION, filter=written, **settings)
 
 
 def _owned_by(user_id: str | None) -> QueryExpr:
