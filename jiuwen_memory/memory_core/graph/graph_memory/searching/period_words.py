@@ -66,7 +66,7 @@ _ENGLISH_TORN: Final = re.compile(
 
 "half |a year ago|", "before |2020|", "|the first week of May| 2024" are not what stands between the bars.
 """
-_OPEN: Final = re.compile(r"(?:since|after)\b|.*(?:以来|以后|之后|起)$|[自从]", re.IGNORECASE)
+_OPEN: Final = re.compile(r"(?:since|after)\b|.*(?:以来|以后|之后|起|[年月日号]后)$|[自从]", re.IGNORECASE)
 
 _CHINESE_NUMBER: Final = "0-9〇零一二三四五六七八九十百千万几两半多"
 _CHINESE_FEAST: Final = "春节|国庆|中秋|圣诞|元旦|端午|除夕|清明|五一"
@@ -77,8 +77,10 @@ _CHINESE_PIECE: Final = re.compile(
 _CHINESE_RUN: Final = re.compile(f"(?:{_CHINESE_PIECE.pattern}){{2,}}")
 _CHINESE_TORN: Final = re.compile(
     rf"[{_CHINESE_NUMBER}.．]\|[{_CHINESE_NUMBER}年月天周]|([前上下])\|\1|大\||[前后上下]\|[年月周天日个]|年\|代"
+    r"|\|[以之][前后来]|后\|来|不\|到|不到\|"
 )
 """The same in Chinese: "几|十年前|", "大|前天|", "|去年前|年", "|1990年|代"."""
+_CHINESE_AFTER: Final = re.compile(r"(.*[年月日号])以?后")
 _CHINESE_TIME: Final = re.compile(
     r"[今明昨前去][年天日晚]|[0-9〇零一二三四五六七八九]{4}年|[上下本这]个?(?:年|月|周|星期|礼拜|季度)"
     r"|(?:[0-9]{1,2}|[一二三四五六七八九十]{1,3})月|[年月周天日]半?[之以]?前"
@@ -113,6 +115,9 @@ def find_period(query: str, reference_time: datetime) -> Period | None:
         if tried >= MOST_READINGS:
             break
         since, until = resolve_period(words, reference_time, offset_minutes=minutes)
+        if not (since or until) and (after := _CHINESE_AFTER.fullmatch(words)):
+            # Whether 2020年以后 has 2020 in it is in doubt; who searches would rather have it.
+            since, until = resolve_period(f"{after[1]}起", reference_time, offset_minutes=minutes)
         if since is not None and until is None and not _OPEN.match(words):
             until = _end_of(since)
         if since and until and until.seconds == since.last_second().seconds:
