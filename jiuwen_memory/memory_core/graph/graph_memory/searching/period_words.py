@@ -42,6 +42,7 @@ _NUMBER: Final = (
 _LINK: Final = (
     r"in|on|at|of|the|a|an|from|to|until|till|since|before|after|between|and|during|last|next|this|past|previous|coming"
     r"|ago|early|mid|late|beginning|end|first|second|third|fourth|night|eve"
+    r"|up|through|prior|onwards?|over|than"
 )
 _ENGLISH_RUN: Final = re.compile(
     rf"(?<![\w-])(?<!\d[.,])(?:(?:{_MONTH}|{_UNIT}|{_DAY}|{_NUMBER}|{_LINK})(?![\w-])(?:[,.]?\s+)?)+",
@@ -54,11 +55,12 @@ _ENGLISH_TIME: Final = re.compile(
 )
 _ENGLISH_ALONE: Final = re.compile(r"(?:19|20)\d\ds?|\d{4}-\d\d?(?:-\d\d?)?|yesterday|today|tonight", re.IGNORECASE)
 _ENGLISH_LOOSE: Final = re.compile(
-    rf"(?:the|an?)\s+(?:{_MONTH}|{_UNIT})|.*\b(?:in|on|at|of|the|an?|from|to|until|since|between|and|during)",
+    rf"(?:the|an?)\s+(?:{_MONTH}|{_UNIT})|(?!from\b.*\bon$).*\b(?:in|on|at|of|the|an?|from|to|until|since|between|and|during)",
     re.IGNORECASE,
 )
 _ENGLISH_TORN: Final = re.compile(
-    rf"\b(?:{_NUMBER}) \|(?:{_NUMBER}|{_MONTH}|{_UNIT}|an?\b)|\b(?:before|after|since|until|till) \|"
+    rf"\b(?:{_NUMBER}) \|(?:{_NUMBER}|{_MONTH}|{_UNIT}|an?\b)|\b(?:before|after|since|until|till|up to|prior to) \|"
+    rf"|\b(?:over|than) \|(?:{_DIGIT}|ten|an?\b|\d)"
     r"|\| (?:(?:of|before|after) \w|\d{4}\b)",
     re.IGNORECASE,
 )
@@ -66,7 +68,9 @@ _ENGLISH_TORN: Final = re.compile(
 
 "half |a year ago|", "before |2020|", "|the first week of May| 2024" are not what stands between the bars.
 """
-_OPEN: Final = re.compile(r"(?:since|after)\b|.*(?:以来|以后|之后|起|[年月日号]后)$|[自从]", re.IGNORECASE)
+_OPEN: Final = re.compile(
+    r"(?:since|after)\b|from\b.*\bon(?:wards?)?$|.*(?:以来|以后|之后|起|[年月日号]后)$|[自从]", re.IGNORECASE
+)
 
 _CHINESE_NUMBER: Final = "0-9〇零一二三四五六七八九十百千万几两半多"
 _CHINESE_FEAST: Final = "春节|国庆|中秋|圣诞|元旦|端午|除夕|清明|五一"
