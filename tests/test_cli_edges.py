@@ -91,6 +91,20 @@ def test_a_name_that_can_be_no_file_is_reported_and_the_rest_goes_on(line: Comma
     assert found[0]["error"].startswith(reason)
 
 
+def test_a_pattern_leaves_out_hidden_files_unless_it_names_them(line: CommandLine) -> None:
+    for name in ("a.md", ".env", ".git/config", "sub/b.md", "sub/.c.md"):
+        line.write(f"notes/{name}", f"Bees hum in {name}.")
+
+    def places(pattern: str) -> list[str]:
+        notes = line.folder / "notes"
+        return [os.path.relpath(each["place"], notes) for each in outcomes(line, str(notes / pattern))]
+
+    assert places("**/*") == ["a.md", "sub/b.md"]
+    assert places(".git/*") == [".git/config"]
+    assert places("sub/.*") == ["sub/.c.md"]
+    assert places("*/../*.md") == ["a.md"]
+
+
 def test_a_number_of_thousands_of_digits_is_a_file_that_cannot_be_read(line: CommandLine) -> None:
     [outcome] = outcomes(line, line.write("number.json", "1" * 5000))
 

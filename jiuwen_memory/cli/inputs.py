@@ -82,13 +82,20 @@ def _files(name: str) -> Iterator[Path | Unreadable]:
     else:
         try:
             fitting = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-            paths = sorted(each for each in fitting if each.is_file())
+            paths = sorted(each for each in fitting if each.is_file() and not _is_hidden(each, path))
         except ValueError as error:
             yield Unreadable(name, f"it is not a valid pattern: {error}")
             return
         yield from paths
         if not paths:
             yield Unreadable(name, "no file matches it")
+
+
+def _is_hidden(path: Path, pattern: Path) -> bool:
+    """Tell whether a name on the way begins with a dot where the pattern has none, as shells do: `.env`, `.git`."""
+    if any(part.startswith(".") and GLOB & set(part) for part in pattern.parts):
+        return False
+    return any(part.startswith(".") and part not in pattern.parts for part in path.parts)
 
 
 def _read_file(path: Path, form: Form) -> list[Found]:
