@@ -125,10 +125,13 @@ async def test_over_http_a_wrong_token_is_turned_away_and_the_right_one_let_in(t
             AsyncClient(headers={"Authorization": "Bearer open sesame"}) as http,
             Client(streamable_http_client(address, http_client=http)) as client,
         ):
-            refused = await http.post(address, headers={"Authorization": "Bearer open"}, json={})
+            wrong = ("Bearer open", "Bearer", "Basic open sesame", "open sesame")
+            refused = [await http.post(address, headers={"Authorization": each}, json={}) for each in wrong]
+            other_case = await http.post(address, headers={"Authorization": "bearer open sesame"}, json={})
             found = await structured(client, "search", query="anything")
 
-    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert {(each.status_code, each.headers["www-authenticate"]) for each in refused} == {(401, "Bearer")}
+    assert other_case.status_code != 401
     assert found == []
 
 
@@ -219,8 +222,10 @@ async def test_facts_about_one_thing_are_listed_latest_first_whichever_end_it_st
 
     async with Client(memory_server(memory, user_id="ann")) as client:
         facts = await structured(client, "list_facts", about="Ann", limit=2)
+        everything = [await structured(client, "list_facts", about=name) for name in (None, "", " ")]
 
     assert [each["text"] for each in facts] == [VISIT, ROTTERDAM]
+    assert [len(each) for each in everything] == [3, 3, 3]
     await memory.close()
 
 

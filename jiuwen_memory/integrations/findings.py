@@ -19,6 +19,7 @@ from jiuwen_memory.foundation.store.graph.constants import (
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation, now
+from jiuwen_memory.foundation.text import is_blank
 from jiuwen_memory.foundation.timepoint import Timepoint, format_period
 from jiuwen_memory.memory_core.graph.graph_memory.base import GraphMemory
 from jiuwen_memory.memory_core.graph.graph_memory.searching.results import SearchResult
@@ -146,9 +147,12 @@ async def recall_facts(
     known_at: datetime | None = None,
     limit: int,
 ) -> list[Triple]:
-    """Return a user's facts, the latest said first; `about` keeps to those with this name at either end."""
+    """Return a user's facts, the latest said first; `about` keeps to those with this name at either end.
+
+    Models write a blank name for none.
+    """
     triples = partial(memory.triples, user_id, as_of=as_of, known_at=known_at, limit=limit)
-    if not about:
+    if about is None or is_blank(about):
         return await triples()
     lists = await together(triples(subject=about), triples(object=about))
     found = {each.relation: each for one in lists for each in one}
