@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
 
+from jiuwen_memory.cli.calls import table
 from jiuwen_memory.foundation.settings import SETTINGS
 from tests.cli_support import ROOT, CommandLine, command_line, told
 
@@ -197,6 +201,20 @@ def test_facts_that_were_not_known_yet_are_left_out(line: CommandLine) -> None:
 
     assert found("2020") == [0, 0]
     assert found("9000") == [1, 1]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_ids_and_texts_are_whole_in_a_terminal_of_any_width(width: int) -> None:
+    row = ("4 May 2026, 09:00:00 (UTC+00:00)", "episode", "Dan has lived in Graz since 2013, with 许文.", "8" * 32)
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+
+    console.print(table(("time", "what", "text", "id"), [row], wide="text"))
+
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert "8" * 32 in printed
+    assert all(word in printed for word in row[2].split())
+    assert max(map(cell_len, printed.splitlines())) <= width
 
 
 def test_a_configuration_with_a_byte_order_mark_is_read(line: CommandLine) -> None:

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -50,6 +52,8 @@ BY_CALLER: Final = (
 """Errors that whoever typed the command, or wrote the configuration, can mend."""
 _UNSAFE: Final = re.compile("[\x7f-\x9f\ud800-\udfff]")
 """What JSON leaves as it is and a terminal may obey, or cannot be sent."""
+LEAST_ROOM: Final = 24
+"""Columns that a text needs beside others."""
 WIDTH: Final = 120
 """Columns of what is printed into a file or a pipe."""
 
@@ -179,14 +183,37 @@ def plain(text: str) -> str:
     return "".join(blanked).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, wide: str) -> Table:
-    """Return a table without lines in which the column `wide` takes the room that the others leave."""
-    drawn = Table(box=None, pad_edge=False)
-    for heading in headings:
-        drawn.add_column(heading, no_wrap=heading != wide, overflow="fold")
-    for row in rows:
-        drawn.add_row(*(Text(plain(str(each))) for each in row))
-    return drawn
+@dataclass(frozen=True)
+class Listing:
+    """A table without lines in which the column `wide` takes the room that the others leave.
+
+    In a terminal where that is too little, each row is a line of the others, and the text below it.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    wide: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        place = self.headings.index(self.wide)
+        widths = [max(map(cell_len, column)) for column in zip(self.headings, *self.rows, strict=True)]
+        others = sum(widths) - widths[place] + 2 * (len(widths) - 1)
+        if options.max_width - others < min(widths[place], LEAST_ROOM):
+            for row in self.rows:
+                yield Text("  ".join(each for number, each in enumerate(row) if number != place))
+                yield Padding(Text(row[place], overflow="fold"), (0, 0, 0, 2))
+            return
+        drawn = Table(box=None, pad_edge=False)
+        for heading in self.headings:
+            drawn.add_column(heading, no_wrap=heading != self.wide, overflow="fold")
+        for row in self.rows:
+            drawn.add_row(*map(Text, row))
+        yield drawn
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, wide: str) -> Listing:
+    """Return a table in which the column `wide` takes the room that the others leave."""
+    return Listing(tuple(headings), [tuple(plain(str(each)) for each in row) for row in rows], wide)
 
 
 Body = Callable[Concatenate[Call, P], "Coroutine[Any, Any, int] | int"]
