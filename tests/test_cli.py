@@ -539,6 +539,13 @@ async def test_an_assistant_is_served_over_stdio(tmp_path: Path) -> None:
     assert result.structured_content["facts"] == [FACT]
 
 
+def test_times_are_iso_8601_in_json_and_no_more_exact_than_known(full: CommandLine) -> None:
+    [events] = documents(full, "timeline", "--until", "2026-05-01")
+
+    times = {(each["kind"], each["time"]) for each in events}
+    assert times >= {("begins", "2010"), ("episode", "2026-05-01T09:00:00+00:00")}
+
+
 @pytest.fixture
 def heeds_interrupts() -> Iterator[None]:
     """What a shell starts in the background ignores Ctrl-C, and its children inherit that."""

@@ -156,13 +156,13 @@ def shared(
 
 
 def json_value(value: object) -> object:
-    """Return what `json.dumps` does not know: a time in words, a moment as ISO 8601, a value of ours by its fields.
+    """Return what `json.dumps` does not know: times as ISO 8601, a value of ours by its fields.
 
     Raises:
         TypeError: it is none of these.
     """
     if isinstance(value, Timepoint):
-        return value.format()
+        return value.short_iso()
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, datetime):
