@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy
 import pytest
 
 from jiuwen_memory import AddMemStrategy, EpisodeType, GraphConfig, GraphMemory, GraphStoreFactory
@@ -151,7 +152,13 @@ class Failing:
 
 @pytest.mark.parametrize(
     ("vectors", "reason"),
-    [([[0.5] * 63], "63 numbers"), ([[float("nan")] * 64], "NaN"), ([], "0 vectors for 1 texts"), (["x" * 64], "str")],
+    [
+        ([[0.5] * 63], "63 numbers"),
+        ([[0.5, float("nan")] * 32], "NaN"),
+        ([[0.5, -1e39] * 32], "a huge number"),
+        ([], "0 vectors for 1 texts"),
+        (["x" * 64], "str"),
+    ],
 )
 async def test_vectors_that_cannot_be_used_are_an_error_and_nothing_is_written(
     vectors: list[list[float]], reason: str
@@ -166,6 +173,18 @@ async def test_vectors_that_cannot_be_used_are_an_error_and_nothing_is_written(
         await memory.add_memory(EpisodeType.DOCUMENT, "ann", "A text.")
 
     assert await all_episodes(memory) == []
+
+
+async def test_vectors_may_come_as_an_array() -> None:
+    class Encoder(FakeEmbedder):
+        async def embed_documents(self, texts: Sequence[str], batch_size: int | None = None) -> Any:
+            return numpy.array(await super().embed_documents(texts, batch_size), dtype=numpy.float32)
+
+    mind = taught(embedder=Encoder())
+
+    await mind.learn(TOM[3], types={"Tom": "Human", "Kim": "Human"}, said=[TOM])
+
+    assert set(await all_entities(mind.memory)) == {"Tom", "Kim"}
 
 
 # --- all or nothing ---------------------------------------------------------------------------------------------------

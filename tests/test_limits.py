@@ -209,6 +209,21 @@ async def test_a_fact_told_more_often_than_its_lists_hold_goes_on_counting(tmp_p
     await mind.memory.close()
 
 
+@pytest.mark.parametrize("inner", ["memory", "milvus"])
+async def test_what_is_fused_leaves_every_episode_that_named_it(tmp_path: Path, inner: str) -> None:
+    mind = strict(tmp_path / "fused.db", inner, storage=GraphStoreStorageConfig(episodes=2))
+    for number, name in enumerate(["Tom Orr"] * 3 + ["Tommy Orr"] * 4):
+        await mind.learn(f"{name} flew, {number}.", types={name: "Human"}, same={name: [f"{name} ("]})
+    both = {"Thomas Orr": ["Tom Orr (", "Tommy Orr ("]}
+
+    fused = await mind.learn("Thomas Orr is Tom Orr and Tommy Orr.", types={"Thomas Orr": "Human"}, same=both)
+
+    (one,) = (await all_entities(mind.memory)).values()
+    assert len(fused.removed_entity) == 1
+    assert [each.entities for each in await all_episodes(mind.memory)] == [[one.uuid]] * 8
+    await mind.memory.close()
+
+
 async def test_a_hub_of_as_many_links_as_a_server_lists_takes_the_next_one(tmp_path: Path) -> None:
     mind = strict(tmp_path / "full.db", "milvus")
     store = mind.memory.db_backend
@@ -455,6 +470,7 @@ async def test_an_embedder_of_another_dimension_that_shows_late_is_refused_at_it
         (entity("a", attributes={"x": "y" * 65_536}), "attributes.*bytes"),
         (entity("a", attributes={"x": math.nan}), "attributes.*JSON"),
         (entity("a", content_embedding=[math.nan] * DIM), "not a finite number"),
+        (entity("a", content_embedding=[1.0, 1e39] * (DIM // 2)), "huge"),
         (entity("a", mention_count=2**63), "mention_count"),
     ],
 )

@@ -30,6 +30,8 @@ from jiuwen_memory.foundation.store.query import (
 )
 
 INT_LIMIT: Final = 2**63
+VECTOR_LIMIT: Final = 1e15
+"""The squares of 32,768 such numbers, the most that a store takes, add up to less than a float of 32 bits holds."""
 JSON_DEPTH: Final = 100
 _LONG_NUMBER: Final = re.compile(r"\d{19}")
 _JSON_KEY: Final = re.compile(r"[\w .-]{1,100}")
@@ -60,14 +62,16 @@ def check_vector(vector: Sequence[float], dim: int, *, where: str) -> None:
             f"{where} has {len(vector)} values, the store holds vectors of {dim}; embed_dim must equal the embedder's "
             "dimension."
         )
-    if not are_finite(vector):
-        raise StoreParameterError(f"{where} holds a value that is not a finite number; check the embedding model.")
+    if not are_comparable(vector):
+        raise StoreParameterError(
+            f"{where} holds a value that is not a finite number, or is huge; check the embedding model."
+        )
 
 
-def are_finite(numbers: Sequence[float]) -> bool:
-    """Tell whether there is neither infinity nor NaN among some numbers."""
-    # A sum takes a quarter of the time, and is finite unless a number is not, or they are huge.
-    return math.isfinite(sum(numbers)) or all(map(math.isfinite, numbers))
+def are_comparable(numbers: Sequence[float]) -> bool:
+    """Tell whether a vector's numbers are finite, and small enough to be compared in 32 bits, as stores do."""
+    # NaN in the middle hides from `max`, but not from a sum.
+    return math.isfinite(sum(numbers)) and min(numbers) > -VECTOR_LIMIT and max(numbers) < VECTOR_LIMIT
 
 
 def check_queries(queries: Sequence[SearchQuery], dim: int) -> bool:

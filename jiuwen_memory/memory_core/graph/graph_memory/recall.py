@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial, reduce
 from operator import or_
 from typing import TypeVar
 
@@ -18,7 +18,17 @@ from jiuwen_memory.foundation.store.graph.constants import (
     RELATION_COLLECTION,
 )
 from jiuwen_memory.foundation.store.graph.graph_object import BaseGraphObject, Entity, Episode, Relation
-from jiuwen_memory.foundation.store.query import QueryExpr, chain_filters, eq, filter_user, in_list, lt, lte, ne
+from jiuwen_memory.foundation.store.query import (
+    QueryExpr,
+    array_contains,
+    chain_filters,
+    eq,
+    filter_user,
+    in_list,
+    lt,
+    lte,
+    ne,
+)
 from jiuwen_memory.foundation.text import normalise_name, query_tokens
 from jiuwen_memory.foundation.tracing import traced
 from jiuwen_memory.memory_core.graph.extraction.values import Mention
@@ -365,12 +375,14 @@ async def _relations_alike(
 
 
 async def _episodes_of(identity: Identity, *, request: AddRequest, services: Services) -> tuple[Episode, ...]:
+    """Return the episodes that list an entity which is fused into another."""
     absorbed = [each for merge in identity.merges for each in merge.absorbed]
     ids = list(dict.fromkeys(uuid for each in absorbed for uuid in each.episodes))
-    episodes = await services.store.query(
-        EPISODE_COLLECTION, user=filter_user(request.user_id), ids=ids, consistency="strong"
-    )
-    return tuple(_of_type(episodes, Episode))
+    read = partial(services.store.query, EPISODE_COLLECTION, user=filter_user(request.user_id), consistency="strong")
+    # An entity lists only its newest episodes. Milvus Lite is slow in looking for the others.
+    cut = [array_contains("entities", each.uuid) for each in absorbed if each.mention_count > len(each.episodes)]
+    found = await together(read(ids=ids), *(read(expr=each) for each in cut))
+    return tuple(_of_type({each.uuid: each for part in found for each in part}.values(), Episode))
 
 
 def _touching(ends: Sequence[str]) -> QueryExpr:
@@ -388,7 +400,7 @@ def _telling_words(text: str) -> str:
     return " ".join(sorted(words, key=len, reverse=True)[:RECALL_WORDS])
 
 
-def _of_type(objects: Sequence[BaseGraphObject], kind: type[Object]) -> list[Object]:
+def _of_type(objects: Iterable[BaseGraphObject], kind: type[Object]) -> list[Object]:
     return [each for each in objects if isinstance(each, kind)]
 
 
@@ -430,17 +442,6 @@ async def recall_taken(update: GraphMemUpdate, services: Services) -> frozenset[
         ENTITY_COLLECTION: update.added_entity,
         RELATION_COLLECTION: update.added_relation,
     }
-    found = await together(
-        *(
-            services.store.query(
-                collection,
-                user=ne("user_id", ""),
-                ids=[each.uuid for each in objects],
-                output_fields=["uuid"],
-                consistency="strong",
-            )
-            for collection, objects in added.items()
-            if objects
-        )
-    )
+    read = partial(services.store.query, user=ne("user_id", ""), output_fields=["uuid"], consistency="strong")
+    found = await together(*(read(name, ids=[each.uuid for each in new]) for name, new in added.items() if new))
     return frozenset(row.uuid for rows in found for row in rows)

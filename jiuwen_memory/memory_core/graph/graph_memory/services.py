@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from dataclasses import dataclass
 
 from jiuwen_memory.errors import EmbedderNotFoundError, EmbeddingCallError, InvalidInputError, words_of
@@ -10,7 +10,7 @@ from jiuwen_memory.foundation.model_spans import model_span
 from jiuwen_memory.foundation.ports import Embedding
 from jiuwen_memory.foundation.retry import outcome_of, retrying
 from jiuwen_memory.foundation.store.graph.base import GraphStore
-from jiuwen_memory.foundation.store.graph.checks import are_finite
+from jiuwen_memory.foundation.store.graph.checks import are_comparable
 from jiuwen_memory.foundation.store.graph.database_config import GraphStoreStorageConfig
 from jiuwen_memory.memory_core.config.graph import AddMemStrategy, Language
 from jiuwen_memory.memory_core.graph.extraction.asking import Asker
@@ -71,8 +71,9 @@ class Embedder:
         if isinstance(vectors, Exception):
             told = f"{what} failed: {words_of(vectors)}."
             raise EmbeddingCallError(f"{told} Nothing was written; check the embedder.") from vectors
-        if not isinstance(vectors, Sequence) or len(vectors) != count:
-            given = f"{len(vectors)} vectors" if isinstance(vectors, Sequence) else f"a {type(vectors).__name__}"
+        # Encoders of other libraries give an array of rows, which is no `Sequence`.
+        if not isinstance(vectors, Sized) or len(vectors) != count:
+            given = f"{len(vectors)} vectors" if isinstance(vectors, Sized) else f"a {type(vectors).__name__}"
             raise EmbeddingCallError(f"{what} gave {given} for {count} texts; check the embedder.")
         try:
             return [parse_vector(vector, self.dimension) for vector in vectors]
@@ -110,8 +111,8 @@ def parse_vector(vector: object, dimension: int) -> Vector:
             f"A vector has {len(numbers)} numbers where GraphConfig.embed_dim says {dimension}; "
             "set embed_dim to the embedder's dimension, in a new store."
         )
-    if not are_finite(numbers):
-        raise InvalidInputError("A vector holds NaN or infinity; check the embedder.")
+    if not are_comparable(numbers):
+        raise InvalidInputError("A vector holds NaN, infinity or a huge number; check the embedder.")
     return numbers
 
 
