@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from uuid import uuid4
 
+import pandas
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.messages import ToolMessage as LangChainToolMessage
@@ -278,6 +279,30 @@ async def test_the_ends_of_the_calendar_work_in_every_zone(moment: datetime, zon
 async def test_a_reference_time_that_is_no_datetime_is_refused(moment: Any) -> None:
     with pytest.raises(InvalidInputError, match="reference_time"):
         await taught().learn("A heron.", reference_time=moment)
+
+
+class Away(tzinfo):
+    """A zone with an offset that no zone can have."""
+
+    def utcoffset(self, moment: datetime | None, /) -> timedelta:
+        return timedelta(hours=40)
+
+
+@pytest.mark.parametrize("moment", [pandas.NaT, datetime(2026, 5, 8, tzinfo=Away())], ids=["NaT", "offset"])
+async def test_a_datetime_that_is_no_moment_is_refused(moment: Any) -> None:
+    mind = taught()
+
+    for refused in (
+        mind.learn("A heron.", reference_time=moment),
+        mind.memory.search("heron", "ann", as_of=moment),
+        mind.memory.timeline("ann", since=moment),
+        mind.memory.triples("ann", known_at=moment),
+        mind.memory.delete_before("ann", moment),
+    ):
+        with pytest.raises(InvalidInputError, match="is no moment"):
+            await refused
+
+    assert await all_episodes(mind.memory) == []
 
 
 async def test_without_a_reference_time_an_episode_is_of_now() -> None:

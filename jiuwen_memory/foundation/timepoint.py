@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import TypeVar
 
+from jiuwen_memory.errors import InvalidInputError
 from jiuwen_memory.foundation.text import is_cjk
 from jiuwen_memory.foundation.timeformat import FORMATS, PERIODS
 from jiuwen_memory.foundation.timeline import END_OF_TIME, PeriodWords, Precision, Reading, after_unit, floor, shift
@@ -135,8 +136,15 @@ class Timepoint:
 
 
 def from_datetime(moment: datetime) -> Timepoint:
-    """Return a datetime as a time; without an offset it is UTC."""
-    offset = moment.utcoffset() or timedelta()
+    """Return a datetime as a time; without an offset it is UTC.
+
+    Raises:
+        InvalidInputError: it is no moment, such as `pandas.NaT` or one with an offset of a day or more.
+    """
+    try:
+        offset = moment.utcoffset() or timedelta()
+    except ValueError as error:
+        raise InvalidInputError(f"{moment!r} is no moment ({error}); give another datetime.") from error
     return _from_wall_time(moment.replace(tzinfo=None), offset // timedelta(minutes=1), "second")
 
 
