@@ -95,6 +95,31 @@ async def test_a_fact_told_before_and_after_what_replaced_it_is_parted_when_that
     assert (await mind.memory.check(USER)).findings == ()
 
 
+async def test_a_text_that_parts_a_fact_and_tells_it_again_tells_its_second_period() -> None:
+    mind = taught()
+    await say(mind, OSLO, 2018, since=2018)
+    await say(mind, OSLO, 2022)
+
+    await mind.learn(
+        "Ida Lund lives in Bergen since 2020. Ida Lund lives in Oslo.",
+        types=WHO,
+        said=[(*BERGEN, "since 2020"), OSLO],
+        same={name: [name] for name in WHO},
+        contradicts={BERGEN[3]: [OSLO[3]]},
+        user=USER,
+        reference_time=year(2020),
+    )
+
+    periods = await homes(mind)
+    assert shown(periods) == [
+        *THERE_AND_BACK[:1],
+        (BERGEN[3], january(2020), None, True),
+        (OSLO[3], None, None, False),
+    ]
+    assert [each.mention_count for each in periods] == [1, 1, 2]
+    assert (await mind.memory.check(USER)).findings == ()
+
+
 async def test_a_return_without_a_date_is_told_apart_by_when_it_was_said() -> None:
     mind = taught()
     await say(mind, OSLO, 2018, since=2018)

@@ -109,7 +109,9 @@ def within_bound(
 def _put_fact(draft: Draft, judged: Judged, *, rivals: Rivals, text: Text) -> None:
     """Store a new fact, or count it as one more telling of a stored one, and apply what was judged."""
     new = judged.fact
-    same = [each for each in _newest(draft, judged.same()) if each.kind == "fact"]
+    # What the text told before may have parted a fact that it tells again.
+    parts = [each for each in draft.all(Relation) if not draft.is_stored(each.uuid) and is_same_fact(each, new)]
+    same = [each for each in _newest(draft, [*judged.same(), *parts]) if each.kind == "fact"]
     against = list(_against(draft, same)) if same else []
     home = [each for each in same if _is_home(each, new, rivals=rivals, draft=draft)]
     if home:

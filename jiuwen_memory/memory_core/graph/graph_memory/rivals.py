@@ -32,7 +32,8 @@ async def recall_rivals(judged: Sequence[Judged], user_id: str, services: Servic
         _replaced_beside(list(told_again.values()), user_id, services),
     )
     facts = {each.uuid: each for each in (*touched.values(), *later, *replaced) if isinstance(each, Relation)}
-    if len(facts) == len(touched) == len(told_again) and not any(fact.superseded_by for fact in facts.values()):
+    is_against = any(each.against() for each in judged) or any(fact.superseded_by for fact in facts.values())
+    if len(facts) == len(touched) and not is_against:
         return Rivals()
     ids = [uuid for fact in facts.values() if len(fact.episodes) > 1 for uuid in fact.episodes]
     episodes = await services.store.query(
