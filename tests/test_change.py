@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from jiuwen_memory import EPISODE_COLLECTION, AddMemStrategy, Episode, GraphMemUpdate, Relation, SearchConfig
 from jiuwen_memory.foundation.store.query import eq
 from tests.life.scripted import relations as relations_of
-from tests.memory_support import Fact, Taught, all_episodes, taught
+from tests.memory_support import Fact, Taught, all_entities, all_episodes, taught
 
 WHO = {"Ida Lund": "Human", "Oslo": "Entity", "Bergen": "Entity", "Narvik": "Entity"}
 OSLO = ("Ida Lund", "lives in", "Oslo", "Ida Lund lives in Oslo.")
@@ -117,6 +119,24 @@ async def test_a_text_that_parts_a_fact_and_tells_it_again_tells_its_second_peri
         (OSLO[3], None, None, False),
     ]
     assert [each.mention_count for each in periods] == [1, 1, 2]
+    assert (await mind.memory.check(USER)).findings == ()
+
+
+@pytest.mark.parametrize("fused", ["Ida Lund", "Oslo"])
+async def test_a_return_without_dates_outlives_a_merge(fused: str) -> None:
+    mind = taught()
+    for number, home in enumerate([OSLO, BERGEN, OSLO]):
+        await say(mind, home, 2018 + number)
+    await mind.learn("Other is all that is said.", types={"Other": WHO[fused]}, user=USER)
+    known = await all_entities(mind.memory, USER)
+
+    await mind.memory.merge(USER, known["Other"].uuid, known[fused].uuid, dry_run=False)
+
+    assert [(each.content, bool(each.superseded_by)) for each in await homes(mind)] == [
+        (OSLO[3], True),
+        (BERGEN[3], True),
+        (OSLO[3], False),
+    ]
     assert (await mind.memory.check(USER)).findings == ()
 
 

@@ -147,7 +147,7 @@ def _put_rewired(
                 draft.remove(relation.uuid)
                 lost.append(FoldedFact(stored[relation.uuid]))
                 continue
-            twin = next((each for each in draft.all(Relation) if _is_twin(each, relation)), None)
+            twin = next((each for each in draft.all(Relation) if _is_twin(each, relation, draft)), None)
             if twin is None:
                 draft.put(relation)
                 continue
@@ -164,13 +164,20 @@ def _filled(before: Relation, after: Relation) -> tuple[str, ...]:
     return (*times, *(f"qualifiers.{name}" for name in after.qualifiers if name not in before.qualifiers))
 
 
-def _is_twin(first: Relation, second: Relation) -> bool:
+def _is_twin(first: Relation, second: Relation, draft: Draft) -> bool:
     return (
         first.uuid != second.uuid
         and first.kind == second.kind
         and is_same_fact(first, second)
         and not are_apart(first, second)
+        and not (_comes_back(first, second, draft) or _comes_back(second, first, draft))
     )
+
+
+def _comes_back(first: Relation, second: Relation, draft: Draft) -> bool:
+    """Tell whether what replaced the first was replaced by the second: as one they would have ended each other."""
+    between = (draft.get(Relation, uuid) for uuid in first.superseded_by)
+    return any(second.uuid in each.superseded_by for each in between if each)
 
 
 def folded(kept: Relation, other: Relation) -> Relation:

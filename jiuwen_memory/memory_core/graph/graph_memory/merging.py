@@ -175,7 +175,9 @@ def _fused_draft(graph: Graph, merge: Merge, *, at: int) -> Draft:
     mentioned |= {uuid for uuid, each in graph.episodes.items() if not absorbed.isdisjoint(each.entities)}
     episodes = tuple(graph.episodes[uuid] for uuid in sorted(mentioned))
     known = KnownRelations(of_merged=moved, of_targets=tuple(touching), episodes_of_merged=episodes)
-    draft = Draft((merge.target, *merge.absorbed, *touching, *episodes))
+    replacing = {uuid for each in touching for uuid in each.superseded_by if uuid in graph.relations}
+    rivals = (graph.relations[uuid] for uuid in replacing)
+    draft = Draft((merge.target, *merge.absorbed, *touching, *rivals, *episodes))
     rewired = resolve_rewired([merge], known)
     put_merges(draft, Identity((), (), (merge,)), known=known, rewired=rewired, kept=[None], at=at)
     disturbed = {each.uuid for each in draft.disturbed()}
