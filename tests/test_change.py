@@ -97,6 +97,26 @@ async def test_a_fact_told_before_and_after_what_replaced_it_is_parted_when_that
     assert (await mind.memory.check(USER)).findings == ()
 
 
+async def test_an_end_that_was_stated_belongs_to_the_period_before_it() -> None:
+    mind = taught()
+    await say(mind, OSLO, 2018, since=2018)
+    await say(mind, OSLO, 2022, since=2022)
+    await mind.learn(
+        "Ida Lund lives in Oslo until 2019.",
+        types=WHO,
+        said=[OSLO],
+        until="2019",
+        same={name: [name] for name in WHO},
+        user=USER,
+        reference_time=year(2019),
+    )
+
+    await say(mind, BERGEN, 2020, since=2020)
+
+    assert shown(await homes(mind)) == [(OSLO[3], january(2018), january(2020) - 1, True), *THERE_AND_BACK[1:]]
+    assert (await mind.memory.check(USER)).findings == ()
+
+
 async def test_a_text_that_parts_a_fact_and_tells_it_again_tells_its_second_period() -> None:
     mind = taught()
     await say(mind, OSLO, 2018, since=2018)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from jiuwen_memory.foundation.store.graph.constants import ARRAY_LIMIT
 from jiuwen_memory.foundation.store.graph.graph_object import Entity, Episode, Relation, RelationKind, new_uuid
@@ -32,6 +33,10 @@ CHANGE_WORDS = (
     "现在", "不再", "已经", "搬", "换", "改", "离职", "离开", "辞", "新", "其实", "不是", "更正", "变成", "取代",
 )  # fmt: skip
 NAMED_IN_WARNING = 3
+_NO_END: Final[Mapping[str, int | None]] = {
+    **{"valid_until": None, "offset_until": 0, "precision_until": None},
+    **{"stated_until": None, "stated_offset": 0, "stated_precision": None},
+}
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,9 @@ def _put_against(draft: Draft, stored_id: str, new_id: str, *, rivals: Rivals) -
         later = with_tellings(stored, after, rivals.episodes).revise(
             uuid=new_uuid(), created_at=new.created_at, content_embedding=None, expired_at=None, superseded_by=[]
         )
+        if _ended_before(later, later):
+            # It is the part before that was said to have ended.
+            later = later.revise(**_NO_END)
         stored = with_tellings(stored, before, rivals.episodes)
         draft.put(stored)
         draft.put(later)
