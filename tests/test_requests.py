@@ -287,6 +287,12 @@ class Away(tzinfo):
     def utcoffset(self, moment: datetime | None, /) -> timedelta:
         return timedelta(hours=40)
 
+    def dst(self, moment: datetime | None, /) -> None:
+        return None
+
+    def tzname(self, moment: datetime | None, /) -> str:
+        return "Away"
+
 
 @pytest.mark.parametrize("moment", [pandas.NaT, datetime(2026, 5, 8, tzinfo=Away())], ids=["NaT", "offset"])
 async def test_a_datetime_that_is_no_moment_is_refused(moment: Any) -> None:
