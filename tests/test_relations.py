@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from jiuwen_memory import (
+    ENTITY_COLLECTION,
     RELATION_COLLECTION,
     EpisodeType,
     GraphConfig,
@@ -346,20 +347,24 @@ class WithoutSearch(StoreAround):
         return await super().query(collection, **options)
 
 
-async def said_again_among(others: int) -> WithoutSearch:
-    """Say a fact again whose ends have that many others, all stored before it; return the store."""
+async def said_again_among(others: int, *, at_a_hub: bool = False) -> WithoutSearch:
+    """Say a fact again whose ends have that many others, all stored before it; return the store.
+
+    At a hub the ends list their facts, and these have all the same name.
+    """
     GraphStoreFactory.register_backend("without search", WithoutSearch, force=True)
     mind = taught(config=GraphConfig(uri=uuid4().hex, backend="without search", embed_dim=64), strategy=ENGLISH)
     store = mind.memory.db_backend
     assert isinstance(store, WithoutSearch)
     await mind.learn("Ida Lund in Oslo.", types={"Ida Lund": "Human", "Oslo": "Entity"})
-    ends = {name: each.uuid for name, each in (await all_entities(mind.memory)).items()}
+    known = await all_entities(mind.memory)
+    ends = {name: each.uuid for name, each in known.items()}
     texts = [*(f"Ida Lund saw sight {number} of Oslo." for number in range(others)), OSLO[3]]
     vectors = await mind.embedder.embed_documents(texts)
     stored = [
         Relation(
             user_id="ann",
-            name="lives in" if text == OSLO[3] else "saw",
+            name="lives in" if text == OSLO[3] or at_a_hub else "saw",
             content=text,
             lhs=ends["Ida Lund"],
             rhs=ends["Oslo"],
@@ -368,6 +373,9 @@ async def said_again_among(others: int) -> WithoutSearch:
         for text, vector in zip(texts, vectors, strict=True)
     ]
     await store.upsert(RELATION_COLLECTION, stored)
+    listed = [each.uuid for each in stored] if at_a_hub else []
+    lists = {"relations": listed, "content_embedding": vectors[0], "name_embedding": vectors[0]}
+    await store.upsert(ENTITY_COLLECTION, [each.revise(**lists) for each in known.values()])
     store.scans = 0
 
     update = await say(mind, OSLO)
@@ -383,4 +391,11 @@ async def test_what_a_new_fact_may_repeat_is_read_by_looking_through_the_facts_o
 
 
 async def test_a_repeat_is_seen_where_more_facts_lie_beside_it_than_are_read() -> None:
-    await said_again_among(210)
+    store = await said_again_among(210)
+
+    # Nobody can know that they are so many: the first look is in vain.
+    assert store.scans == 4
+
+
+async def test_at_a_hub_no_look_is_in_vain() -> None:
+    assert (await said_again_among(210, at_a_hub=True)).scans == 3

@@ -243,7 +243,7 @@ async def _relations_beside(
     same_names = in_list("name_norm", [relation.name_norm for relation in new])
     near = _touching(quiet) | (_touching(busy) & same_names) if busy else _touching(quiet)
     verbatim = eq("kind", "fact") & in_list("content", [relation.content for relation in new])
-    are_few = sum(degrees.get(end, 0) for end in quiet) < EDGE_LIMIT
+    are_few = not busy and sum(degrees.get(end, 0) for end in quiet) < EDGE_LIMIT
     stored = await _relations_like(verbatim, near, are_few=are_few, user_id=request.user_id, store=services.store)
     beside = [[each for each in stored if _share_an_end(each, relation, heirs)] for relation in new]
     crowded = [
